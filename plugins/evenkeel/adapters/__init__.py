@@ -1,0 +1,1 @@
+"""One outside system a module: the lake, ZooKeeper, Pulsar's admin API, plain files."""

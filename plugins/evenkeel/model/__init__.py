@@ -1,0 +1,1 @@
+"""Frozen values, codecs and digests that every other room speaks in; standard library only."""

@@ -1,0 +1,89 @@
+"""Load in integer units, so that sums are the same in any order and on any number of machines.
+
+A rate is kept in whole bytes per second or thousandths of a message per second, cpu in thousandths of a
+percent of a core. Limits are converted to the same units. An unknown limit is 0 and takes that resource of
+that broker out of the planning, not the broker.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evenkeel.model.tables import column
+
+BYTES_PER_KILOBIT = 125
+MILLI = 1000
+
+
+class Resource(StrEnum):
+    """What the planner balances, in the order of the columns of its arrays."""
+
+    CPU = "cpu"
+    BANDWIDTH_IN = "bandwidth_in"
+    BANDWIDTH_OUT = "bandwidth_out"
+
+
+RESOURCES: tuple[Resource, ...] = tuple(Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class BundleProfile:
+    """A row of the table `bundle_profiles`: a bundle as it is now, and its load over time in integer units."""
+
+    namespace: str = column("namespace with its tenant")
+    bundle: str = column("Pulsar's name of the bundle")
+    owner: str | None = column("broker id of the owner now; null for an idle bundle")
+    state: str = column("service-unit state now")
+    version_id: int | None = column("logical version of the service-unit record now")
+    topics: int = column("loaded topics now")
+    sessions: int = column("producers and consumers now")
+    samples: int = column("snapshots of the history that hold the bundle")
+    msg_rate_now_millis: int = column("messages in and out now, thousandths per second")
+    msg_rate_p50_millis: int = column("median of messages in and out, thousandths per second")
+    msg_rate_p95_millis: int = column("95th percentile of messages in and out, thousandths per second")
+    msg_rate_peak_millis: int = column("peak of messages in and out, thousandths per second")
+    throughput_in_now_bytes_per_s: int = column("bytes per second in, now")
+    throughput_in_p50_bytes_per_s: int = column("bytes per second in, median")
+    throughput_in_p95_bytes_per_s: int = column("bytes per second in, 95th percentile")
+    throughput_in_peak_bytes_per_s: int = column("bytes per second in, peak")
+    throughput_out_now_bytes_per_s: int = column("bytes per second out, now")
+    throughput_out_p50_bytes_per_s: int = column("bytes per second out, median")
+    throughput_out_p95_bytes_per_s: int = column("bytes per second out, 95th percentile")
+    throughput_out_peak_bytes_per_s: int = column("bytes per second out, peak")
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyPeak:
+    """A row of the table `hourly_peaks`: a bundle's peak in one hour of the week."""
+
+    bundle: str = column("Pulsar's name of the bundle")
+    hour_of_week: int = column("hours since Monday 00:00 UTC, 0 to 167")
+    samples: int = column("snapshots that fell into that hour")
+    msg_rate_peak_millis: int = column("peak of messages in and out, thousandths per second")
+    throughput_in_peak_bytes_per_s: int = column("peak of bytes per second in")
+    throughput_out_peak_bytes_per_s: int = column("peak of bytes per second out")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCandidate:
+    """A row of the table `split_candidates`: a bundle that met a condition of PIP-192 long enough."""
+
+    namespace: str = column("namespace with its tenant")
+    bundle: str = column("Pulsar's name of the bundle")
+    reason: str = column("first condition met: Topics, Sessions, MsgRate or Bandwidth")
+    hits: int = column("snapshots in a row, the last included, in which a condition was met")
+    topics: int = column("loaded topics now")
+    sessions: int = column("producers and consumers now")
+    msg_rate_per_s: float = column("messages in and out now, per second")
+    throughput_bytes_per_s: float = column("bytes in and out now, per second")
+    rank: int = column("place among the candidates of this cycle, from 1; ties by name")
+
+
+def limit_units(resource: Resource, limit: float | None) -> int:
+    """A broker's limit (percent of cores, or kilobit per second) in the resource's integer unit; 0 is unknown."""
+    if limit is None or not math.isfinite(limit) or limit <= 0:
+        return 0
+    factor = MILLI if resource is Resource.CPU else BYTES_PER_KILOBIT
+    return round(limit * factor)

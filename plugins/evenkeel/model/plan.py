@@ -1,0 +1,154 @@
+"""A plan: the difference between two placements as ordered steps, and the document that a person approves.
+
+The plan id is the SHA-256 of `plan.json` in canonical form. That document names the digests of the steps and
+of the rejections, so approving the id approves every byte of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.canonical import canonical_json, digest, sha256_hex
+from evenkeel.model.errors import InputError
+from evenkeel.model.moments import format_time, parse_time
+from evenkeel.model.tables import column
+
+PLAN_SCHEMA_VERSION = 1
+
+
+class StepKind(StrEnum):
+    """What a step does to its bundle."""
+
+    SPLIT = "split"
+    TRANSFER = "transfer"
+    UNLOAD = "unload"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A row of `steps.parquet`."""
+
+    order: int = column("place in the total order, from 0")
+    wave: int = column("wave that the step belongs to; wave 0 is the canary")
+    kind: str = column("split, transfer or unload")
+    bundle: str = column("bundle that the step changes")
+    source: str = column("broker that owns the bundle before the step")
+    source_incarnation: int | None = column("incarnation of the source that the plan was made for")
+    destination: str | None = column("broker that owns it afterwards; null for an unload or a split")
+    destination_incarnation: int | None = column("incarnation of the destination that the plan was made for")
+    expected_version_id: int | None = column("versionId that the bundle's record must still have")
+    throughput_in_bytes_per_s: int = column("bytes per second in that move with the bundle")
+    throughput_out_bytes_per_s: int = column("bytes per second out that move with the bundle")
+    cpu_millipercent: int = column("thousandths of a percent of a core that move with the bundle")
+    topics: int = column("topics that move with the bundle")
+    sessions: int = column("producers and consumers that have to reconnect")
+    disruption_client_ms: int = column("expected disruption, client-milliseconds")
+    reason: str = column("why this bundle, and why there")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A row of `rejections.parquet`: something that was not done, and the rule that refused it."""
+
+    pool: str = column("pool in which the rule spoke")
+    scope: str = column("what the rule spoke about: bundle, broker, pool or plan")
+    bundle: str | None = column("bundle that was left alone")
+    broker: str | None = column("broker that stays hot, or destination that was refused")
+    rule: str = column("name of the rule")
+    detail: str = column("the rule in words, with its figures")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerBalance:
+    """A row of `brokers.parquet`: one resource of one broker before and after the plan."""
+
+    broker_id: str = column("broker")
+    pool: str = column("pool that the broker belongs to")
+    resource: str = column("cpu, bandwidth_in or bandwidth_out")
+    limit: int = column("capacity in the resource's integer unit")
+    used_before: int = column("planning load before, in the resource's integer unit")
+    used_after: int = column("planning load after, in the resource's integer unit")
+    band_limit: int = column("most load inside the band, in the resource's integer unit")
+
+
+PLAN_TABLES: Mapping[str, type] = {"steps": Step, "rejections": Rejection, "brokers": BrokerBalance}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The content of `plan.json`; every field is part of what is approved."""
+
+    cluster: str
+    load_manager: str
+    snapshot_id: str
+    profile_id: str
+    candidates_id: str
+    strategy: str
+    strategy_version: int
+    settings: Mapping[str, Any]
+    policy_versions: Mapping[str, int]
+    expires_at: datetime
+    step_counts: Mapping[str, int]
+    steps_sha256: str
+    rejections_sha256: str
+    brokers_sha256: str
+    inverse_sha256: str
+    balance: Mapping[str, Any]
+    bounds: Mapping[str, Any]
+    gap: Mapping[str, Any]
+    disruption: Mapping[str, Any]
+    violations: Mapping[str, Any]
+    truncated: bool
+    library_version: str
+    window: Mapping[str, Any] | None = None
+    schema_version: int = PLAN_SCHEMA_VERSION
+
+    def encode(self) -> bytes:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return canonical_json(fields | {"expires_at": format_time(self.expires_at)})
+
+    @property
+    def plan_id(self) -> str:
+        return sha256_hex(self.encode())
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], uri: str) -> Plan:
+        check_schema_version(fields, PLAN_SCHEMA_VERSION, uri)
+        try:
+            return cls(**{**fields, "expires_at": parse_time(fields["expires_at"])})
+        except (TypeError, KeyError) as error:
+            raise InputError(f"{uri} is not a plan ({error})", "plan again") from error
+
+
+def digest_rows(rows: Iterable[Any]) -> str:
+    """The SHA-256 of table rows in canonical form; independent of how Parquet stores them."""
+    return digest([asdict(row) for row in rows])
+
+
+def invert(steps: Sequence[Step]) -> list[Step]:
+    """The steps that lead back: transfers reversed in order and direction, in one wave size as they went."""
+    last_wave = max((step.wave for step in steps), default=0)
+    inverse = []
+    for order, step in enumerate(s for s in reversed(steps) if s.kind == StepKind.TRANSFER):
+        assert step.destination is not None
+        inverse.append(
+            dataclasses.replace(
+                step,
+                order=order,
+                wave=last_wave - step.wave,
+                source=step.destination,
+                source_incarnation=step.destination_incarnation,
+                destination=step.source,
+                destination_incarnation=step.source_incarnation,
+                # A transfer is three changes of the record (FACTS 3.6).
+                expected_version_id=None if step.expected_version_id is None else step.expected_version_id + 3,
+                reason=f"undoes step {step.order}",
+            )
+        )
+    return inverse

@@ -1,0 +1,103 @@
+"""A run: what was done to the cluster for a plan, step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.canonical import canonical_json
+from evenkeel.model.errors import InputError
+
+JOURNAL_SCHEMA_VERSION = 1
+RUN_SCHEMA_VERSION = 1
+
+
+class StepState(StrEnum):
+    """How far a step has come; the last three are final."""
+
+    APPLIED = "applied"
+    SETTLED = "settled"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class RunState(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One step's entry in the journal under /evenkeel, written together with the step's effect."""
+
+    plan_id: str
+    order: int
+    bundle: str
+    source: str
+    destination: str | None
+    epoch: int
+    state: StepState
+    at_ms: int
+    detail: str = ""
+    schema_version: int = JOURNAL_SCHEMA_VERSION
+
+    def encode(self) -> bytes:
+        return canonical_json(asdict(self))
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> JournalEntry:
+        try:
+            fields = json.loads(data)
+            check_schema_version(fields, JOURNAL_SCHEMA_VERSION, path)
+            return cls(**fields | {"state": StepState(fields["state"])})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"{path} holds no journal entry ({error})", "finish the run with the version that began it") from error
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of a step in a run."""
+
+    order: int
+    bundle: str
+    source: str
+    destination: str | None
+    state: StepState
+    detail: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """The content of `run.json`."""
+
+    run_id: str
+    plan_id: str
+    cluster: str
+    epoch: int
+    state: RunState
+    started_at: str
+    ended_at: str
+    dry_run: bool
+    results: tuple[StepResult, ...]
+    detail: str
+    library_version: str
+    schema_version: int = RUN_SCHEMA_VERSION
+
+    def count(self, state: StepState) -> int:
+        return sum(result.state is state for result in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], uri: str) -> RunRecord:
+        check_schema_version(fields, RUN_SCHEMA_VERSION, uri)
+        results = tuple(StepResult(**{**r, "state": StepState(r["state"])}) for r in fields["results"])
+        return cls(**{**fields, "state": RunState(fields["state"]), "results": results})

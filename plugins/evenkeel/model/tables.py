@@ -1,0 +1,43 @@
+"""Tables are declared once, as frozen dataclasses whose fields carry their comment.
+
+`columns_of(Broker)` is the schema that the lake turns into Arrow and Spark jobs turn into Spark types, so a
+column has one name, one type and one meaning everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+_MISSING: Any = dataclasses.MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, the Python type of its values, whether null is allowed, what it means."""
+
+    name: str
+    type: type
+    nullable: bool
+    comment: str
+
+
+def column(comment: str, default: Any = _MISSING) -> Any:
+    """Declare a field of a table together with what it means."""
+    return dataclasses.field(default=default, metadata={"comment": comment})
+
+
+def columns_of(table: type) -> tuple[Column, ...]:
+    """The columns of a table's dataclass in order of declaration."""
+    hints = typing.get_type_hints(table)
+    columns = []
+    for field in dataclasses.fields(table):
+        hint, nullable = hints[field.name], False
+        if isinstance(hint, types.UnionType):
+            (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
+            nullable = True
+        columns.append(Column(field.name, hint, nullable, field.metadata["comment"]))
+    return tuple(columns)
