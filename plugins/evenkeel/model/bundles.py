@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from evenkeel.model.errors import InputError
 
@@ -76,8 +77,7 @@ class BundleName:
 
 def ranges_between(boundaries: Iterable[int]) -> list[BundleRange]:
     """The ranges that a namespace's list of boundaries cuts the ring into."""
-    points = list(boundaries)
-    return [BundleRange(lower, upper) for lower, upper in zip(points, points[1:], strict=False)]
+    return [BundleRange(lower, upper) for lower, upper in pairwise(boundaries)]
 
 
 def find_ring_fault(ranges: Iterable[BundleRange]) -> str | None:

@@ -17,12 +17,25 @@ RUN_SCHEMA_VERSION = 1
 
 
 class StepState(StrEnum):
-    """How far a step has come; the last three are final."""
+    """How far a step has come.
 
+    INTENDED ──▶ SETTLED     the step's admin call is to be made, or was made; then the new owner was proved
+    APPLIED  ──▶ SETTLED     the step's record is written; then the new owner was proved
+        └──────▶ FAILED      the end state did not come in time, or another hand changed the bundle
+    SKIPPED                  a proof failed before the step, so nothing was done
+    PROVED                   a dry run found nothing against the step
+    """
+
+    INTENDED = "intended"
     APPLIED = "applied"
     SETTLED = "settled"
     SKIPPED = "skipped"
     FAILED = "failed"
+    PROVED = "proved"
+
+    @property
+    def is_open(self) -> bool:
+        return self in (StepState.INTENDED, StepState.APPLIED)
 
 
 class RunState(StrEnum):
@@ -57,7 +70,9 @@ class JournalEntry:
             check_schema_version(fields, JOURNAL_SCHEMA_VERSION, path)
             return cls(**fields | {"state": StepState(fields["state"])})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"{path} holds no journal entry ({error})", "finish the run with the version that began it") from error
+            raise InputError(
+                f"{path} holds no journal entry ({error})", "finish the run with the version that began it"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

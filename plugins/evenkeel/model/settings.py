@@ -68,7 +68,9 @@ class Settings:
 
     # when a bundle is a split candidate (PIP-192)
     namespace_bundle_max_topics: int = _setting(1_000, "split a bundle with more topics", 1)
-    namespace_bundle_max_sessions: int = _setting(1_000, "split a bundle with more producers and consumers; 0 = never", 0)
+    namespace_bundle_max_sessions: int = _setting(
+        1_000, "split a bundle with more producers and consumers; 0 = never", 0
+    )
     namespace_bundle_max_msg_rate: float = _setting(30_000.0, "split a bundle with more messages per second", 0.0)
     namespace_bundle_max_bandwidth_mbytes: float = _setting(100.0, "split a bundle with more MiB per second", 0.0)
     namespace_bundle_split_condition_hit_count_threshold: int = _setting(
@@ -88,7 +90,9 @@ class Settings:
     session_timeout_s: float = _setting(30.0, "time-out of the writer's ZooKeeper session", 1.0)
     in_flight_steps: int = _setting(8, "most steps under way at a time", 1)
     step_deadline_s: float = _setting(100.0, "time within which a step must reach its end state", 1.0)
-    clock_offset_limit_s: float = _setting(5.0, "largest offset from ZooKeeper's clock with which the writer writes", 0.1)
+    clock_offset_limit_s: float = _setting(
+        5.0, "largest offset from ZooKeeper's clock with which the writer writes", 0.1
+    )
     admin_call_timeout_s: float = _setting(60.0, "time-out of a call to a broker's admin API", 1.0)
 
     def __post_init__(self) -> None:

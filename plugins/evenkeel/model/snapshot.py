@@ -176,4 +176,3 @@ def snapshot_id(cluster: str, taken_at: datetime, table_digests: Mapping[str, st
     """The id of a snapshot: the moment, and a digest of what was found."""
     content = {"cluster": cluster, "taken_at": format_time(taken_at), "tables": dict(table_digests)}
     return f"{taken_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest(content)[:12]}"
-

@@ -1,0 +1,56 @@
+# One-word verbs; `make` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test lint types contracts unit format docs lock clean
+
+help: ## list these verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: java $(STAMP) ## make .venv with the locked versions, and look for Java
+
+$(STAMP): requirements.lock pyproject.toml infra/setup/venv
+	@PYTHON="$(PYTHON)" bash infra/setup/venv "$(VENV)"
+	@touch $@
+
+java:
+	@bash infra/setup/java
+
+demo: setup ## rebalance a simulated cluster, all the way, with a real Airflow, Spark and ZooKeeper
+	@$(BIN)/evenkeel demo $(ARGS)
+
+test: setup lint types contracts unit ## everything that must hold: lint, types, room contracts, tests with coverage
+
+lint: setup ## ruff, rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## mypy, strict
+	$(BIN)/mypy plugins/evenkeel spark/evenkeel_spark
+
+contracts: setup ## the rooms' import contracts
+	$(BIN)/lint-imports
+
+unit: setup ## the tests, with coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover | tail -n 40
+
+format: setup ## let ruff format and mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: setup ## write docs/reference anew from the code
+	$(BIN)/python infra/docs/generate.py
+
+lock: setup ## choose versions anew: requirements.lock, versions and hashes only
+	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --upgrade \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock
+
+clean: ## remove what setup and runs left behind
+	rm -rf $(VENV) .evenkeel .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*

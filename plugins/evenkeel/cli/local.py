@@ -1,0 +1,177 @@
+"""`evenkeel local up|down|status`: a cluster on this machine that stays until it is told to go."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evenkeel.cli.local_stack import FleetSize, LocalStack
+from evenkeel.cli.options import AsJson
+from evenkeel.cli.output import escape, out, print_json, reporting, working
+from evenkeel.fleet.settings import LoadManagerKind
+from evenkeel.model.errors import RefusedError, UnavailableError
+
+START_DEADLINE_S = 150.0
+STOP_DEADLINE_S = 30.0
+POLL_S = 0.1
+
+app = typer.Typer(help="A ZooKeeper and a fleet of simulated brokers on this machine.", no_args_is_help=True)
+
+Home = Annotated[Path, typer.Option("--home", help="Where the cluster keeps its files.")]
+DEFAULT_HOME = Path(".evenkeel/local")
+Brokers = Annotated[int, typer.Option("--brokers", min=2, help="Simulated brokers.")]
+Bundles = Annotated[int, typer.Option("--bundles", min=2, help="Bundles that they own.")]
+Kind = Annotated[LoadManagerKind, typer.Option("--load-manager", help="extensible or modular.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the traffic.")]
+
+
+@app.command()
+def up(
+    brokers: Brokers = 6,
+    bundles: Bundles = 96,
+    load_manager: Kind = LoadManagerKind.EXTENSIBLE,
+    seed: Seed = 1,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Start the cluster; it runs until `evenkeel local down`."""
+    with reporting(as_json):
+        if _is_running(home):
+            raise RefusedError(f"a local cluster runs in {home}", "use it, or end it with `evenkeel local down`")
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        size = FleetSize(brokers, bundles, load_manager, seed)
+        with working(f"starting ZooKeeper and {brokers} brokers"):
+            state = _start(home, size)
+        if as_json:
+            print_json(state)
+            return
+        out.print(f"cluster [bold]{state['cluster']}[/] is up: {brokers} {load_manager} brokers, {bundles} bundles")
+        out.print(f"  ZooKeeper at {state['zookeeper']}")
+        where = f"--zookeeper {state['zookeeper']} --cluster {state['cluster']}"
+        out.print(f"  try: evenkeel snapshot {where} --lake .evenkeel/lake")
+
+
+@app.command()
+def down(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
+    """End the cluster and everything that belongs to it."""
+    with reporting(as_json):
+        if not _is_running(home):
+            raise RefusedError(f"no local cluster runs in {home}", "start one with `evenkeel local up`")
+        os.kill(_read_state(home)["pid"], signal.SIGTERM)
+        with working("ending the cluster"):
+            _wait(lambda: not _is_running(home), STOP_DEADLINE_S, f"the cluster in {home} did not end")
+        if as_json:
+            print_json({"running": False})
+        else:
+            out.print("the local cluster has ended")
+
+
+@app.command()
+def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
+    """Say whether the cluster runs, and where."""
+    with reporting(as_json):
+        running = _is_running(home) and _state_file(home).exists()
+        state = {"running": running} | (_read_state(home) if running else {})
+        if as_json:
+            print_json(state)
+        elif running:
+            out.print(f"running: cluster {state['cluster']}, ZooKeeper at {escape(str(state['zookeeper']))}")
+        else:
+            out.print("not running")
+
+
+def serve(home: Path, size: FleetSize) -> None:
+    """Run the cluster in this process until it is told to end; the lock tells others that it lives."""
+    ended = False
+
+    def end(*_: object) -> None:
+        nonlocal ended
+        ended = True
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    with _locked(home), LocalStack(home, size) as stack:
+        state = asdict(size) | {
+            "pid": os.getpid(),
+            "zookeeper": stack.connection.zookeeper,
+            "cluster": stack.connection.cluster,
+        }
+        temporary = _state_file(home).with_suffix(".new")
+        temporary.write_text(json.dumps(state))
+        temporary.rename(_state_file(home))
+        while not ended:
+            time.sleep(POLL_S)
+
+
+def _start(home: Path, size: FleetSize) -> dict[str, Any]:
+    arguments = json.dumps({"home": str(home.resolve()), "size": asdict(size)})
+    with open(home / "stack.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "evenkeel.cli.local", arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+    def is_settled() -> bool:
+        return _state_file(home).exists() or process.poll() is not None
+
+    _wait(is_settled, START_DEADLINE_S, f"the cluster in {home} did not start")
+    if not _state_file(home).exists():
+        raise UnavailableError(f"the cluster in {home} ended while it started", f"read {home / 'stack.log'}")
+    return _read_state(home)
+
+
+def _wait(is_done: Callable[[], bool], deadline_s: float, complaint: str) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not is_done():
+        if time.monotonic() > end_s:
+            raise UnavailableError(f"{complaint} within {deadline_s:.0f} s", "look at its log files")
+        time.sleep(POLL_S)
+
+
+def _state_file(home: Path) -> Path:
+    return home / "state.json"
+
+
+def _read_state(home: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(_state_file(home).read_text())
+    return state
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    with open(home / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _is_running(home: Path) -> bool:
+    """Whether a living process holds the lock; a process id alone may belong to somebody else by now."""
+    if not (home / "lock").exists():
+        return False
+    try:
+        with _locked(home):
+            return False
+    except BlockingIOError:
+        return True
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    serve(Path(given["home"]), FleetSize(**given["size"]))

@@ -1,0 +1,73 @@
+"""What the user sees: results on standard output, progress and errors on standard error, exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from evenkeel.model.errors import EvenkeelError
+
+REFUSED_EXIT_CODE = 1
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def reporting(as_json: bool) -> Iterator[None]:
+    """Turn an error that a user has to know into one sentence and exit code 1."""
+    # Libraries talk on the root logger; a command's own output says what a user needs.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    try:
+        yield
+    except EvenkeelError as error:
+        if as_json:
+            print_json({"error": {"cause": error.cause, "remedy": error.remedy}})
+        err.print(f"[red]error:[/] {escape(str(error))}")
+        raise typer.Exit(REFUSED_EXIT_CODE) from error
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def escape(text: str) -> str:
+    """Text from outside, safe from being read as markup."""
+    from rich.markup import escape as escape_markup
+
+    return escape_markup(text)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Show that work goes on, on standard error; answers a function that says what is being done now."""
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=err, transient=True
+    ) as bar:
+        task = bar.add_task(what)
+        yield lambda text: bar.update(task, description=text)
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show how much of a known number is done; answers a function to call after each."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda text: bar.update(task, advance=1, description=text)
+
+
+def fail(as_json: bool, value: dict[str, Any], sentence: str) -> None:
+    """Print a result that is a failure, then end with exit code 1."""
+    if as_json:
+        print_json(value)
+    err.print(f"[red]error:[/] {escape(sentence)}")
+    raise typer.Exit(REFUSED_EXIT_CODE)

@@ -1,0 +1,154 @@
+"""`evenkeel plan`, `show`, `check` and `approve`."""
+
+from __future__ import annotations
+
+import getpass
+import time
+import uuid
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.plans import PlanStore, StoredPlan
+from evenkeel.cli.options import (
+    DEFAULT_MASTER,
+    AsJson,
+    Cluster,
+    LakeUri,
+    Master,
+    MaybeLakeUri,
+    SettingsFile,
+    load_settings,
+    locate,
+)
+from evenkeel.cli.output import escape, out, print_json, reporting, working
+from evenkeel.cli.pictures import print_balance, print_plan, print_steps
+from evenkeel.model.verdict import Verdict
+
+DEFAULT_DEADLINE_S = 1800.0
+PlanReference = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's id, a beginning of it, or its URI.")]
+
+
+def plan(
+    lake: LakeUri,
+    cluster: Cluster,
+    snapshot: Annotated[str | None, typer.Option("--snapshot", help="Snapshot id; default the newest.")] = None,
+    strategy: Annotated[str, typer.Option("--strategy", help="How to plan.")] = "certified",
+    settings: SettingsFile = None,
+    master: Master = DEFAULT_MASTER,
+    deadline: Annotated[
+        float, typer.Option("--deadline", help="Seconds that each Spark job may take.")
+    ] = DEFAULT_DEADLINE_S,
+    logs: Annotated[Path, typer.Option("--logs", help="Where spark-submit's output goes.")] = Path(".evenkeel/logs"),
+    as_json: AsJson = False,
+) -> None:
+    """Compute which bundles to move where, and store the plan in the lake."""
+    from evenkeel.stages.check import check_snapshot
+    from evenkeel.stages.plan import request_plan, run_jobs
+
+    with reporting(as_json):
+        started_s = time.monotonic()
+        store, chosen = Lake(lake), load_settings(settings)
+        with working("checking the snapshot") as say:
+            check_snapshot(store, cluster, snapshot, chosen, master).require_passed()
+            request = request_plan(store, cluster, snapshot, strategy, chosen, uuid.uuid4().hex)
+            answer = run_jobs(store, request, master, logs, deadline, lambda job: say(f"Spark: {job}"))
+        seconds = {"solve": answer["seconds"]["solve"], "total": round(time.monotonic() - started_s, 3)}
+        stored = PlanStore(store).load(answer["plan_id"])
+        if as_json:
+            print_json(_summary(stored, seconds))
+        else:
+            print_plan(stored)
+
+
+def show(
+    plan: PlanReference,
+    lake: MaybeLakeUri = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show the steps too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a plan: balance before and after, moves against their bound, what was refused."""
+    with reporting(as_json):
+        place, reference = locate("plans", plan, lake)
+        stored = PlanStore(place).load(reference)
+        if as_json:
+            listed = {"steps": [asdict(step) for step in stored.steps]} if steps else {}
+            print_json(_summary(stored, None) | listed)
+            return
+        print_plan(stored)
+        print_balance(stored.brokers)
+        if steps:
+            print_steps(stored.steps)
+
+
+def check(
+    plan: PlanReference, lake: MaybeLakeUri = None, master: Master = DEFAULT_MASTER, as_json: AsJson = False
+) -> None:
+    """Judge a plan by the gate, store the verdict, and render the report."""
+    from evenkeel.stages.check import check_plan
+
+    with reporting(as_json):
+        place, reference = locate("plans", plan, lake)
+        stored = PlanStore(place).load(reference)
+        with working("judging the plan"):
+            verdict = check_plan(place, stored.plan_id, master)
+        report = {"plan_id": stored.plan_id, "report_uri": f"{stored.uri}/report.html"}
+        if as_json:
+            print_json(verdict.to_json() | report)
+        else:
+            _print_verdict(verdict)
+            out.print(f"report: {escape(report['report_uri'])}")
+        if not verdict.passed:
+            raise typer.Exit(1)
+
+
+def approve(
+    plan: PlanReference,
+    lake: MaybeLakeUri = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who approves; default the user who runs this.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Approve exactly this plan; the approval is bound to its id."""
+    from evenkeel.stages.approve import approve_plan
+
+    with reporting(as_json):
+        place, reference = locate("plans", plan, lake)
+        approval = approve_plan(place, reference, by or getpass.getuser(), "command line")
+        if as_json:
+            print_json(approval.to_json())
+        else:
+            out.print(f"plan [bold]{approval.plan_id}[/] approved by {escape(approval.approved_by)}")
+
+
+def _summary(stored: StoredPlan, seconds: dict[str, float] | None) -> dict[str, Any]:
+    plan = stored.plan
+    summary = {
+        "plan_id": stored.plan_id,
+        "plan_uri": stored.uri,
+        "cluster": plan.cluster,
+        "snapshot_id": plan.snapshot_id,
+        "strategy": plan.strategy,
+        "expires_at": plan.expires_at.isoformat(),
+        "steps": plan.step_counts,
+        "balance": plan.balance,
+        "bounds": plan.bounds,
+        "gap": plan.gap,
+        "disruption": plan.disruption,
+        "violations": plan.violations,
+        "truncated": plan.truncated,
+    }
+    return summary if seconds is None else summary | {"seconds": seconds}
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    for each in verdict.checks:
+        mark = (
+            "[green]passed[/]"
+            if each.passed
+            else f"[{'red' if each.severity == 'critical' else 'yellow'}]{each.severity}[/]"
+        )
+        out.print(f"{mark:>20}  {escape(each.name)}" + ("" if each.passed else f": {escape(each.detail)}"))
+    out.print(f"{escape(verdict.subject)}: {'[green]passed[/]' if verdict.passed else '[red]blocked[/]'}")

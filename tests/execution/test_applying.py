@@ -1,0 +1,264 @@
+"""Applying a plan to a running fleet of either kind: effect, journal, guards and resumption."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from evenkeel.adapters.cluster_view import ZooKeeperClusterView
+from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.plans import PlanStore
+from evenkeel.adapters.snapshots import SnapshotStore
+from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.fleet.fleet import Fleet
+from evenkeel.model.connection import ClusterConnection
+from evenkeel.model.errors import InputError, RefusedError
+from evenkeel.model.run import RunState, StepResult, StepState
+from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+from evenkeel.model.settings import Settings
+from evenkeel.stages.apply import apply_plan
+from evenkeel.stages.snapshot import take_snapshot
+from evenkeel.stages.verify import verify_run
+from support.fleets import running_fleet
+from support.plans import make_transfers, store_plan
+from support.waiting import eventually
+
+SETTINGS = Settings(session_timeout_s=2.0, step_deadline_s=10.0)
+KINDS = ("extensible", "modular")
+
+
+@dataclasses.dataclass
+class Scene:
+    """A running fleet, an empty lake, and a snapshot of the one in the other."""
+
+    fleet: Fleet
+    lake: Lake
+    connection: ClusterConnection
+    client: KazooClient
+
+    def plan(self, count: int = 5, **wishes: object) -> str:
+        manifest = take_snapshot(self.lake, self.connection, SETTINGS)
+        return store_plan(self.lake, manifest, make_transfers(self.lake, manifest, count), **wishes)  # type: ignore[arg-type]
+
+    def apply(self, plan_id: str, **wishes: object) -> tuple[RunState, list[StepResult], str]:
+        run = apply_plan(self.lake, plan_id, self.connection, SETTINGS, **wishes)  # type: ignore[arg-type]
+        return run.state, list(run.results), run.detail
+
+    def journal(self, plan_id: str) -> list[dict[str, object]]:
+        base = f"{self.connection.home}/plans/{plan_id}/steps"
+        return [json.loads(self.client.get(f"{base}/{name}")[0]) for name in sorted(self.client.get_children(base))]
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was ever written under /evenkeel."""
+        return self.client.exists(self.connection.evenkeel_root) is None
+
+
+@pytest.fixture
+def stage(
+    zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient, tmp_path: Path
+) -> Iterator[Callable[..., Scene]]:
+    """Set a scene of a kind; the fleet ends with the test."""
+    with ExitStack() as stack:
+
+        def build(kind: str = "extensible", **settings: object) -> Scene:
+            wishes = {"brokers": 3, "bundles": 24, "load_manager": kind} | settings
+            fleet = stack.enter_context(running_fleet(zookeeper, pulsar_root, **wishes))
+            connection = ClusterConnection(
+                fleet.settings.cluster,
+                zookeeper.connect_string,
+                pulsar_root=pulsar_root,
+                evenkeel_root=f"{pulsar_root}/evenkeel",
+            )
+            return Scene(fleet, Lake(str(tmp_path / "lake")), connection, client)
+
+        yield build
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_settles_and_the_realised_owner_is_the_planned_one(stage: Callable[..., Scene], kind: str) -> None:
+    scene = stage(kind)
+    plan_id = scene.plan(6)
+    run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 6), run
+    assert eventually(lambda: all(scene.fleet.owner_of(r.bundle) == r.destination for r in run.results))
+    assert {entry["state"] for entry in scene.journal(plan_id)} == {"settled"}
+    verification = verify_run(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert verification.passed, verification.deviations
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_second_run_of_a_plan_repeats_nothing(stage: Callable[..., Scene], kind: str) -> None:
+    scene = stage(kind)
+    plan_id = scene.plan(3)
+    first = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    path = f"{scene.connection.pulsar_root}/admin/configuration"
+    before = scene.client.exists(path)
+    second = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    assert second.epoch == first.epoch + 1
+    assert all("by an earlier run" in result.detail for result in second.results)
+    assert second.count(StepState.SETTLED) == 3
+    assert {entry["epoch"] for entry in scene.journal(plan_id)} == {first.epoch}
+    assert scene.client.exists(path) == before
+
+
+def test_step_is_one_transaction_whose_record_follows_the_state_machine(stage: Callable[..., Scene]) -> None:
+    scene = stage(hand_over_delay_s=30.0)
+    settings = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
+    plan_id = scene.plan(1)
+    run = apply_plan(scene.lake, plan_id, scene.connection, settings)
+    (result,) = run.results
+    path = f"{scene.connection.pulsar_root}/service_unit_state/{result.bundle}"
+    data, stat = scene.client.get(path)
+    record = ServiceUnitRecord.decode(data, path)
+    journalled = scene.client.exists(f"{scene.connection.home}/plans/{plan_id}/steps/000000")
+    assert record.state is ServiceUnitState.RELEASING
+    assert (record.source, record.destination, record.force) == (result.source, result.destination, False)
+    assert journalled.czxid == stat.mzxid, "effect and journal entry must be one transaction"
+
+
+def test_deadline_stops_the_line_and_leaves_the_bundle_alone(stage: Callable[..., Scene]) -> None:
+    scene = stage(hand_over_delay_s=30.0)
+    settings = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
+    run = apply_plan(scene.lake, scene.plan(5), scene.connection, settings)
+    assert run.state is RunState.STOPPED
+    assert [result.state for result in run.results] == [StepState.FAILED], "the canary failed, so nothing else began"
+    assert "not settled within 1 s" in run.detail
+
+
+def test_open_step_of_a_dead_run_is_awaited_not_repeated(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage(hand_over_delay_s=1.0)
+    plan_id = scene.plan(1)
+
+    def crash(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ZooKeeperClusterView, "next_changes", crash)
+        with pytest.raises(ZeroDivisionError):
+            apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    (left_open,) = scene.journal(plan_id)
+    run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    (settled,) = scene.journal(plan_id)
+    path = f"{scene.connection.pulsar_root}/service_unit_state/{left_open['bundle']}"
+    record = ServiceUnitRecord.decode(scene.client.get(path)[0], path)
+    (step,) = PlanStore(scene.lake).load(plan_id).steps
+    assert (left_open["state"], settled["state"]) == ("applied", "settled")
+    assert run.count(StepState.SETTLED) == 1
+    assert step.expected_version_id is not None
+    assert record.version_id == step.expected_version_id + 3, (
+        "one transfer is three changes; a repeated one would be six"
+    )
+
+
+def test_restarted_broker_is_refused_by_name(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    plan_id = scene.plan(24)
+    scene.fleet.restart_broker("b02.fleet:8080")
+    state, results, _ = scene.apply(plan_id)
+    assert state is RunState.DONE
+    touched = [r for r in results if "b02.fleet:8080" in (r.source, r.destination)]
+    assert touched
+    assert all(result.state is StepState.SKIPPED for result in touched)
+    assert any("b02.fleet:8080 has restarted" in result.detail for result in touched)
+
+
+def test_bundle_that_another_hand_moved_is_skipped_with_the_reason(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    first = scene.plan(2)
+    second = store_copy(scene, first)
+    scene.apply(first)
+    state, results, _ = scene.apply(second)
+    assert state is RunState.DONE
+    assert [r.state for r in results] == [StepState.SKIPPED] * 2
+    assert all("is owned by" in r.detail for r in results)
+    assert [entry["state"] for entry in scene.journal(second)] == ["skipped"] * 2
+
+
+def store_copy(scene: Scene, plan_id: str) -> str:
+    """The same steps as another plan: it expires at another time, so it has another id."""
+    stored = PlanStore(scene.lake).load(plan_id)
+    manifest = SnapshotStore(scene.lake).load(stored.plan.cluster, stored.plan.snapshot_id)
+    return store_plan(scene.lake, manifest, stored.steps, expires_at=datetime.now(UTC) + timedelta(hours=2))
+
+
+def test_policy_that_changed_since_the_snapshot_stops_the_run(stage: Callable[..., Scene]) -> None:
+    scene = stage(brokers=6)
+    plan_id = scene.plan(2)
+    path = f"{scene.connection.pulsar_root}/admin/clusters/{scene.connection.cluster}/namespaceIsolationPolicies"
+    scene.client.set(path, scene.client.get(path)[0])
+    state, results, detail = scene.apply(plan_id)
+    assert (state, results) == (RunState.STOPPED, [])
+    assert "namespaceIsolationPolicies has changed since the snapshot" in detail
+
+
+def test_kill_switch_stops_the_run_before_its_first_step(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    plan_id = scene.plan(2)
+    scene.client.create(f"{scene.connection.home}/stop", b"", makepath=True)
+    state, results, detail = scene.apply(plan_id)
+    assert (state, results) == (RunState.STOPPED, [])
+    assert "an operator has stopped all writing" in detail
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dry_run_proves_every_step_and_writes_nothing(stage: Callable[..., Scene], kind: str) -> None:
+    scene = stage(kind)
+    plan_id = scene.plan(4)
+    state, results, _ = scene.apply(plan_id, dry_run=True)
+    assert (state, [r.state for r in results]) == (RunState.DONE, [StepState.PROVED] * 4)
+    assert scene.is_untouched
+    assert [scene.fleet.owner_of(r.bundle) for r in results] == [r.source for r in results]
+
+
+def test_unapproved_plan_is_refused_and_nothing_is_written(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    with pytest.raises(RefusedError, match="is not approved: have someone run `evenkeel approve"):
+        scene.apply(scene.plan(1, is_approved=False))
+    assert scene.is_untouched
+
+
+def test_expired_plan_is_refused_and_nothing_is_written(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    with pytest.raises(RefusedError, match="expired at .*: take a new snapshot and plan again"):
+        scene.apply(scene.plan(1, expires_at=datetime.now(UTC) - timedelta(seconds=1)))
+    assert scene.is_untouched
+
+
+def test_plan_that_the_gate_blocks_or_never_saw_is_refused(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    with pytest.raises(RefusedError, match="the gate blocks plan"):
+        scene.apply(scene.plan(1, is_passed=False))
+    with pytest.raises(RefusedError, match="has not passed the gate"):
+        scene.apply(scene.plan(2, is_passed=None))
+    assert scene.is_untouched
+
+
+def test_plan_for_another_cluster_is_refused(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    plan_id = scene.plan(1)
+    elsewhere = dataclasses.replace(scene.connection, cluster="elsewhere")
+    with pytest.raises(RefusedError, match="is for cluster 'fleet', not 'elsewhere'"):
+        apply_plan(scene.lake, plan_id, elsewhere, SETTINGS)
+    assert scene.is_untouched
+
+
+def test_plan_id_that_does_not_match_its_bytes_is_refused(stage: Callable[..., Scene], tmp_path: Path) -> None:
+    scene = stage()
+    plan_id = scene.plan(1)
+    file = tmp_path / "lake" / "plans" / plan_id / "plan.json"
+    file.write_bytes(file.read_bytes().replace(b'"truncated":false', b'"truncated":true '))
+    with pytest.raises(
+        InputError, match=f"plan id {plan_id} does not match the bytes of its plan.json: plan again"
+    ):
+        scene.apply(plan_id)
+    assert scene.is_untouched

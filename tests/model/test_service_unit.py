@@ -1,0 +1,56 @@
+"""The bytes under /service_unit_state."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evenkeel.model.errors import InputError
+from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+
+TRANSFER = (
+    b'{"state":"Releasing","dstBroker":"b3:8080","sourceBroker":"b1:8080",'
+    b'"force":false,"timestamp":1700000000000,"versionId":4}'
+)
+SPLIT = (
+    b'{"state":"Splitting","sourceBroker":"b1:8080","splitServiceUnitToDestBroker":'
+    b'{"0x00000000_0x20000000":null,"0x20000000_0x40000000":null},"force":false,"timestamp":1700000000000,"versionId":4}'
+)
+
+
+@pytest.mark.parametrize("data", [TRANSFER, SPLIT])
+def test_records_are_written_byte_for_byte_as_pulsar_writes_them(data: bytes) -> None:
+    assert ServiceUnitRecord.decode(data, "/path").encode() == data
+
+
+def test_source_serves_the_bundle_until_it_is_assigning() -> None:
+    assert ServiceUnitRecord.decode(TRANSFER, "/path").owner == "b1:8080"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "Melting"},
+        {"state": "Init"},
+        {"state": None},
+        {"dstBroker": None, "sourceBroker": ""},
+        {"versionId": "four"},
+        {"timestamp": None},
+    ],
+)
+def test_record_that_a_broker_could_not_read_is_refused_with_its_path(change: dict[str, object]) -> None:
+    data = json.dumps(json.loads(TRANSFER) | change).encode()
+    with pytest.raises(InputError, match="/service_unit_state/t/n/r holds no service-unit record"):
+        ServiceUnitRecord.decode(data, "/service_unit_state/t/n/r")
+
+
+@pytest.mark.parametrize("data", [b"", b"not json", b"[]", b"null", b"\xff"])
+def test_bytes_that_are_no_json_object_are_refused(data: bytes) -> None:
+    with pytest.raises(InputError, match="holds no service-unit record"):
+        ServiceUnitRecord.decode(data, "/path")
+
+
+def test_in_flight_states_are_the_three_of_the_state_machine() -> None:
+    in_flight = {state for state in ServiceUnitState if state.is_in_flight}
+    assert in_flight == {ServiceUnitState.ASSIGNING, ServiceUnitState.RELEASING, ServiceUnitState.SPLITTING}

@@ -1,0 +1,66 @@
+"""Settings: unknown keys and wrong values are refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evenkeel.model.errors import InputError
+from evenkeel.model.settings import Capacity, Settings, describe_settings
+
+
+def test_toml_file_changes_what_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "evenkeel.toml"
+    file.write_text('tolerance = 0.1\nmax_steps = 7\n[[capacity]]\nhosts = "b.*"\ncores = 8\nnic_gbps = 10\n')
+    settings = Settings.load(file)
+    assert (settings.tolerance, settings.max_steps) == (0.1, 7)
+    assert settings.capacity == (Capacity("b.*", 8.0, 10.0),)
+    assert settings.wave_steps == Settings().wave_steps
+
+
+def test_settings_survive_json() -> None:
+    settings = Settings(capacity=(Capacity("b.*", 8.0, 10.0),), shedding_excluded_namespaces=("t/n",))
+    assert Settings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("tolerence = 0.1", "unknown key 'tolerence': see `evenkeel settings`"),
+        ('tolerance = "wide"', "tolerance = 'wide' has the wrong type"),
+        ("tolerance = true", "tolerance = True has the wrong type"),
+        ("tolerance = -0.1", "tolerance = -0.1 is below 0.0"),
+        ("tolerance = nan", "tolerance = nan is below 0.0"),
+        ("max_steps = 1.5", "max_steps = 1.5 has the wrong type"),
+        ("capacity = [{hosts = 'b'}]", "is not complete"),
+        ("capacity = [{hosts = '(', cores = 1, nic_gbps = 1}]", "is not a regular expression"),
+        ("capacity = [{hosts = 'b', cores = 0, nic_gbps = 1}]", "is not positive"),
+        ("tolerance", "is not TOML"),
+    ],
+)
+def test_wrong_setting_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "evenkeel.toml"
+    file.write_text(text)
+    with pytest.raises(InputError) as error:
+        Settings.load(file)
+    assert sentence in str(error.value)
+
+
+def test_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the settings"):
+        Settings.load(tmp_path / "none.toml")
+
+
+def test_every_setting_is_described() -> None:
+    described = describe_settings()
+    assert {each.key for each in described} == set(Settings().to_json())
+    assert all(each.meaning for each in described)
+
+
+def test_pip_192_defaults_are_kept() -> None:
+    settings = Settings()
+    assert settings.broker_load_data_ttl_in_seconds == 1800
+    assert settings.namespace_bundle_split_condition_hit_count_threshold == 3
+    assert settings.max_number_of_bundles_to_split_per_cycle == 10
