@@ -10,7 +10,15 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from evenkeel.model.errors import EvenkeelError
 
@@ -49,9 +57,7 @@ def escape(text: str) -> str:
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """Show that work goes on, on standard error; answers a function that says what is being done now."""
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=err, transient=True
-    ) as bar:
+    with _progress(SpinnerColumn(), TextColumn("{task.description}")) as bar:
         task = bar.add_task(what)
         yield lambda text: bar.update(task, description=text)
 
@@ -59,10 +65,14 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show how much of a known number is done; answers a function to call after each."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
+    with _progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
         task = bar.add_task(what, total=total)
         yield lambda text: bar.update(task, advance=1, description=text)
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    # Where nobody watches, a bar would only litter the log.
+    return Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal)
 
 
 def fail(as_json: bool, value: dict[str, Any], sentence: str) -> None:

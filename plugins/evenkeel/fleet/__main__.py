@@ -1,0 +1,108 @@
+"""`python -m evenkeel.fleet`: run a fleet of simulated brokers until it is told to end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from evenkeel.fleet.fleet import Fleet
+from evenkeel.fleet.settings import FleetSettings, LoadManagerKind
+from evenkeel.model.errors import EvenkeelError
+
+CHECK_INTERVAL_S = 0.5
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line; every option that is left out has the default of FleetSettings."""
+    defaults = FleetSettings()
+    parser = argparse.ArgumentParser(prog="python -m evenkeel.fleet", description="Run simulated Pulsar brokers.")
+    parser.add_argument("--zookeeper", required=True, help="ZooKeeper's hosts, such as 127.0.0.1:2181")
+    parser.add_argument("--ready-file", type=Path, help="written, as JSON, when every broker serves")
+    parser.add_argument("--cluster", default=defaults.cluster)
+    parser.add_argument("--load-manager", choices=[kind.value for kind in LoadManagerKind], default="extensible")
+    parser.add_argument("--root", default=defaults.root, help="Pulsar's root path in ZooKeeper")
+    parser.add_argument("--unequal-capacity", action="store_true", help="every second broker is twice as large")
+    for name in ("brokers", "bundles", "seed", "idle_bundles", "http_port"):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
+    for name in (
+        "session_timeout_s",
+        "hand_over_delay_s",
+        "clients_look_up_after_s",
+        "report_interval_s",
+        "report_max_interval_s",
+        "monitor_interval_s",
+        "in_flight_limit_s",
+        "skew",
+        "mean_cpu_share",
+    ):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults, name))
+    return parser
+
+
+def read_settings(options: argparse.Namespace) -> FleetSettings:
+    """The settings that the options ask for."""
+    given = vars(options)
+    fields = {name: given[name] for name in FleetSettings.__dataclass_fields__ if name in given}
+    return FleetSettings(**fields, has_unequal_capacity=options.unequal_capacity)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a fleet; 0 after a clean end, 1 with one sentence on standard error after a failure."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    options = build_parser().parse_args(arguments)
+    must_end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: must_end.set())
+    try:
+        run(read_settings(options), options.zookeeper, options.ready_file, must_end)
+    except (EvenkeelError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+def run(settings: FleetSettings, zookeeper_hosts: str, ready_file: Path | None, must_end: threading.Event) -> None:
+    """Bring the fleet up, say so, and wait for the end."""
+    started = time.monotonic()
+    with Fleet(settings, zookeeper_hosts) as fleet:
+        if ready_file is not None:
+            _write_ready_file(ready_file, fleet, zookeeper_hosts, time.monotonic() - started)
+        try:
+            while not must_end.wait(CHECK_INTERVAL_S):
+                if fleet.failed.is_set():
+                    raise EvenkeelError("the fleet lost its ZooKeeper session", "check ZooKeeper and start it again")
+        finally:
+            if ready_file is not None:
+                ready_file.unlink(missing_ok=True)
+
+
+def _write_ready_file(path: Path, fleet: Fleet, zookeeper_hosts: str, seconds: float) -> None:
+    document = {
+        "pid": os.getpid(),
+        "zookeeper": zookeeper_hosts,
+        "cluster": fleet.settings.cluster,
+        "root": fleet.settings.root,
+        "load_manager": fleet.settings.load_manager.value,
+        "seed": fleet.settings.seed,
+        "bundles": fleet.settings.bundles,
+        "brokers": {broker_id: fleet.web_url(broker_id) for broker_id in fleet.broker_ids},
+        "start_s": round(seconds, 3),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(document, indent=1) + "\n")
+    # A reader sees all of it or nothing.
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""Pulsar's admin and lookup requests, as a simulated broker answers them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from kazoo.exceptions import KazooException
+
+from evenkeel.fleet import documents
+from evenkeel.fleet.broker import SimulatedBroker
+from evenkeel.fleet.cluster import Cluster
+from evenkeel.fleet.load_manager import AnswerError, LoadManager
+from evenkeel.fleet.modular import WHOLE_RING, ModularLoadManager
+from evenkeel.fleet.runtime_configuration import runtime_configuration
+from evenkeel.fleet.settings import LoadManagerKind
+from evenkeel.fleet.topic_stats import broker_topics
+from evenkeel.model.bundles import BundleName
+from evenkeel.model.errors import EvenkeelError, InputError
+from evenkeel.pulsar.split_algorithms import (
+    range_equally_divide,
+    specified_positions_divide,
+    topic_count_equally_divide,
+)
+from evenkeel.pulsar.topic_hash import find_range, hash_topic
+
+NAMESPACE_OWNERSHIP = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+_BUNDLE = r"(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<range>0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8})"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to one broker."""
+
+    method: str
+    broker: SimulatedBroker
+    path: str
+    query: Mapping[str, str]
+    body: bytes = b""
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status, and a JSON body or where to go instead."""
+
+    status: int
+    body: Any = None
+    location: str | None = None
+
+
+class AdminApi:
+    """Finds the broker's answer to a request."""
+
+    def __init__(self, cluster: Cluster, manager: LoadManager) -> None:
+        self._cluster = cluster
+        self._manager = manager
+        routes: Sequence[tuple[str, str, Callable[[Request], Answer]]] = (
+            ("GET", "/admin/v2/broker-stats/topics", self._topics),
+            ("GET", "/admin/v2/broker-stats/metrics", self._metrics),
+            ("GET", "/admin/v2/broker-stats/load-report", self._load_report),
+            ("GET", "/admin/v2/brokers/configuration/runtime", self._runtime_configuration),
+            ("GET", "/admin/v2/brokers/configuration/values", self._configuration_values),
+            ("GET", "/admin/v2/brokers/leaderBroker", self._leader),
+            ("GET", "/admin/v2/brokers/health", lambda _: Answer(200, "ok")),
+            ("GET", "/admin/v2/brokers(/[^/]+)?", self._brokers),
+            ("GET", "/admin/v2/brokers/[^/]+/(?P<broker>[^/]+)/ownedNamespaces", self._owned_namespaces),
+            ("GET", "/admin/v2/namespaces/(?P<tenant>[^/]+)/(?P<local>[^/]+)/bundles", self._bundles),
+            ("GET", f"/admin/v2/namespaces/{_BUNDLE}/topicHashPositions", self._topic_hash_positions),
+            ("PUT", f"/admin/v2/namespaces/{_BUNDLE}/unload", self._unload),
+            ("PUT", f"/admin/v2/namespaces/{_BUNDLE}/split", self._split),
+            ("GET", "/lookup/v2/topic/persistent/(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<topic>.+)", self._look_up),
+        )
+        self._routes = [(method, re.compile(pattern), handle) for method, pattern, handle in routes]
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to a request; never an exception for what a caller can do wrong."""
+        try:
+            for method, pattern, handle in self._routes:
+                match = pattern.fullmatch(request.path)
+                if match and method == request.method:
+                    groups = {name: value for name, value in match.groupdict().items() if value is not None}
+                    return handle(
+                        Request(request.method, request.broker, request.path, request.query, request.body, groups)
+                    )
+        except AnswerError as error:
+            return Answer(error.status, {"reason": error.reason})
+        except (KazooException, EvenkeelError) as error:
+            return Answer(500, {"reason": str(error) or type(error).__name__})
+        return Answer(404, {"reason": f"HTTP 404 Not Found: {request.method} {request.path}"})
+
+    def _owned(self, broker: SimulatedBroker) -> list[str]:
+        return sorted(bundle for bundle, owner in self._manager.owners().items() if owner == broker.id)
+
+    def _topics(self, request: Request) -> Answer:
+        broker = request.broker
+        owned = self._owned(broker)
+        return Answer(200, broker_topics(owned, self._cluster.catalogue, self._cluster.traffic, broker.started_s))
+
+    def _metrics(self, request: Request) -> Answer:
+        broker = request.broker
+        usage = self._cluster.traffic.broker_usage(broker.id, self._owned(broker))
+        kind = self._cluster.settings.load_manager
+        return Answer(200, documents.metrics(broker.id, usage, kind, broker.assignments))
+
+    def _load_report(self, request: Request) -> Answer:
+        if not isinstance(self._manager, ModularLoadManager):
+            raise AnswerError(500, "java.lang.UnsupportedOperationException")
+        return Answer(200, self._manager.reports.build(request.broker))
+
+    def _runtime_configuration(self, _request: Request) -> Answer:
+        return Answer(200, runtime_configuration(self._cluster.settings, self._cluster.configuration))
+
+    def _configuration_values(self, _request: Request) -> Answer:
+        return Answer(200, dict(self._cluster.configuration))
+
+    def _leader(self, _request: Request) -> Answer:
+        leader = self._cluster.leader
+        if leader is None:
+            raise AnswerError(404, "Couldn't find leader broker")
+        return Answer(200, documents.leader(leader.id, leader.web_url))
+
+    def _brokers(self, _request: Request) -> Answer:
+        return Answer(200, sorted(self._cluster.registered))
+
+    def _owned_namespaces(self, request: Request) -> Answer:
+        wanted = self._cluster.alive(request.groups["broker"])
+        if wanted is None:
+            raise AnswerError(404, f"{request.groups['broker']} is not a live broker")
+        if wanted.id != request.broker.id:
+            return self._redirect(request, wanted)
+        owned = {*self._owned(wanted), f"pulsar/{wanted.id}/{WHOLE_RING}"}
+        return Answer(200, {bundle: dict(NAMESPACE_OWNERSHIP) for bundle in sorted(owned)})
+
+    def _bundles(self, request: Request) -> Answer:
+        points = self._boundaries(f"{request.groups['tenant']}/{request.groups['local']}")
+        return Answer(200, documents.bundles_data(points))
+
+    def _topic_hash_positions(self, request: Request) -> Answer:
+        bundle = self._bundle(request)
+        owner = self._cluster.alive(self._manager.responsible_for(str(bundle)))
+        if owner is not None and owner.id != request.broker.id:
+            return self._redirect(request, owner)
+        positions = {topic.name: topic.hash for topic in self._cluster.catalogue.topics_of(str(bundle))}
+        body = {"namespace": bundle.namespace, "bundle": str(bundle.range), "topicHashPositions": positions}
+        return Answer(200, body)
+
+    def _look_up(self, request: Request) -> Answer:
+        namespace = f"{request.groups['tenant']}/{request.groups['local']}"
+        topic = f"persistent://{namespace}/{request.groups['topic']}"
+        bundle = f"{namespace}/{find_range(self._boundaries(namespace), hash_topic(topic))}"
+        owner_id = self._manager.look_up(request.broker, bundle)
+        owner = self._cluster.brokers.get(owner_id or "")
+        if owner is None:
+            raise AnswerError(503, f"No broker was available to own {bundle}")
+        body = {"brokerUrl": owner.service_url, "httpUrl": owner.web_url, "nativeUrl": owner.service_url}
+        return Answer(200, body)
+
+    def _unload(self, request: Request) -> Answer:
+        bundle = str(self._bundle(request))
+        destination = request.query.get("destinationBroker") or None
+        is_modular = self._cluster.settings.load_manager is LoadManagerKind.MODULAR
+        if destination and is_modular:
+            leader = self._cluster.leader
+            if leader is None:
+                raise AnswerError(503, "there is no leader now; try again")
+            if leader.id != request.broker.id:
+                return self._redirect(request, leader)
+        if destination and destination not in self._cluster.registered:
+            raise AnswerError(409, f"Not allowed to unload {bundle} to the inactive broker {destination}")
+        if destination and isinstance(self._manager, ModularLoadManager):
+            self._manager.hint(bundle, destination)
+            destination = None
+        owner = self._cluster.alive(self._manager.responsible_for(bundle))
+        if owner is not None and owner.id != request.broker.id:
+            return self._redirect(request, owner, without="destinationBroker" if is_modular else "")
+        if owner is not None:
+            self._manager.unload(owner, bundle, destination)
+        return Answer(204)
+
+    def _split(self, request: Request) -> Answer:
+        bundle = self._bundle(request)
+        owner = self._cluster.alive(self._manager.responsible_for(str(bundle)))
+        if owner is None:
+            raise AnswerError(412, f"Failed to find ownership for {bundle}")
+        if owner.id != request.broker.id:
+            return self._redirect(request, owner)
+        cuts = self._find_cuts(bundle, request)
+        if not cuts:
+            raise AnswerError(412, f"{bundle} has no position to split at")
+        self._manager.split(owner, str(bundle), cuts, request.query.get("unload") == "true")
+        return Answer(204)
+
+    def _find_cuts(self, bundle: BundleName, request: Request) -> list[int]:
+        name = request.query.get("splitAlgorithmName") or "range_equally_divide"
+        match name:
+            case "range_equally_divide":
+                return range_equally_divide(bundle.range)
+            case "topic_count_equally_divide":
+                topics = self._cluster.catalogue.topics_of(str(bundle))
+                return topic_count_equally_divide(topic.hash for topic in topics)
+            case "specified_positions_divide":
+                return specified_positions_divide(bundle.range, _read_positions(request.body))
+            case _:
+                raise AnswerError(406, f"{name} is not a split algorithm of this cluster")
+
+    def _bundle(self, request: Request) -> BundleName:
+        groups = request.groups
+        namespace = f"{groups['tenant']}/{groups['local']}"
+        self._boundaries(namespace)
+        text = f"{namespace}/{groups['range']}"
+        try:
+            bundle = BundleName.parse(text)
+        except InputError as error:
+            raise AnswerError(412, str(error)) from error
+        if not self._cluster.catalogue.has(text):
+            raise AnswerError(412, f"Invalid bundle range: {text}")
+        return bundle
+
+    def _boundaries(self, namespace: str) -> tuple[int, ...]:
+        points = self._cluster.catalogue.boundaries(namespace)
+        if points is None:
+            raise AnswerError(404, "Namespace not found")
+        return points
+
+    def _redirect(self, request: Request, broker: SimulatedBroker, without: str = "") -> Answer:
+        query = urlencode({name: value for name, value in request.query.items() if name != without})
+        return Answer(307, location=broker.web_url + request.path + (f"?{query}" if query else ""))
+
+
+def _read_positions(body: bytes) -> list[int]:
+    try:
+        positions = json.loads(body or b"[]")
+    except ValueError as error:
+        raise AnswerError(400, "the body is no JSON array of positions") from error
+    if not isinstance(positions, list) or not all(type(position) is int for position in positions):
+        raise AnswerError(400, "the body is no JSON array of positions")
+    return positions

@@ -1,0 +1,242 @@
+"""A fleet of simulated Pulsar brokers on a real ZooKeeper, each with a session of its own.
+
+    with Fleet(FleetSettings(brokers=6, bundles=96), "127.0.0.1:2181") as fleet:
+        fleet.kill_broker("b02.fleet:8080")
+
+The brokers write Pulsar's documents at Pulsar's paths and answer Pulsar's HTTP requests, so that a reader or
+a writer cannot tell them from real ones by what it sees there. They carry no messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from kazoo.client import KazooClient, KazooState
+
+from evenkeel.fleet.admin_api import AdminApi
+from evenkeel.fleet.broker import SimulatedBroker, connect
+from evenkeel.fleet.catalogue import BundleCatalogue
+from evenkeel.fleet.cluster import Cluster
+from evenkeel.fleet.documents import service_url
+from evenkeel.fleet.extensible import ExtensibleLoadManager
+from evenkeel.fleet.http_server import BrokerHttpServer
+from evenkeel.fleet.layout import build_layout
+from evenkeel.fleet.load_manager import LoadManager
+from evenkeel.fleet.modular import ModularLoadManager
+from evenkeel.fleet.monitor import LeaderMonitor
+from evenkeel.fleet.paths import PulsarPaths
+from evenkeel.fleet.settings import FleetSettings, LoadManagerKind
+from evenkeel.fleet.timers import Timers
+from evenkeel.fleet.traffic import TrafficModel
+from evenkeel.fleet.world import write_world
+from evenkeel.model.errors import InputError, UnavailableError
+
+READY_TIMEOUT_S = 120.0
+POLL_INTERVAL_S = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class Fleet:
+    """Simulated brokers that run in this process until they are stopped."""
+
+    def __init__(self, settings: FleetSettings, zookeeper_hosts: str, clock: Callable[[], float] = time.time) -> None:
+        self.settings = settings
+        self.paths = PulsarPaths(settings.root, settings.cluster)
+        self._hosts = zookeeper_hosts
+        self._clock = clock
+        self._timers = Timers()
+        self._client: KazooClient | None = None
+        self._http: BrokerHttpServer | None = None
+        self._cluster: Cluster | None = None
+        self._manager: LoadManager | None = None
+        self._is_stopping = False
+        self.failed = threading.Event()
+        """Set when the observing session is lost: the fleet cannot go on."""
+
+    def start(self) -> None:
+        """Bring all brokers up; returns when every bundle has its owner and every broker answers."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End all brokers; their ephemeral nodes go with their sessions, everything else stays."""
+        self._is_stopping = True
+        if self._manager is not None:
+            self._manager.stop()
+        if self._http is not None:
+            self._http.stop()
+        self._timers.stop()
+        for broker in self._cluster.brokers.values() if self._cluster else ():
+            broker.end()
+        if self._client is not None:
+            self._client.stop()
+            self._client.close()
+            self._client = None
+
+    @property
+    def broker_ids(self) -> tuple[str, ...]:
+        return self.settings.broker_ids
+
+    def web_url(self, broker_id: str) -> str:
+        """Where a broker's HTTP requests go."""
+        return self._broker(broker_id).web_url
+
+    def owner_of(self, bundle: str) -> str | None:
+        """Who serves a bundle now; None while nobody does."""
+        return self._running_manager().owner_of(bundle)
+
+    def owners(self) -> dict[str, str]:
+        """Who serves which bundle now, heartbeat bundles apart."""
+        catalogue = self._running().catalogue
+        owners = self._running_manager().owners()
+        return {bundle: owner for bundle, owner in owners.items() if catalogue.has(bundle)}
+
+    def leader(self) -> str | None:
+        """Who leads the cluster now."""
+        return self._running().leader_id
+
+    def kill_broker(self, broker_id: str) -> None:
+        """End a broker at once: its session is closed, nothing is handed over or cleaned up."""
+        broker = self._broker(broker_id)
+        broker.end()
+        self._running_manager().on_broker_lost(broker_id)
+
+    def expire_session(self, broker_id: str) -> None:
+        """Let ZooKeeper expire a broker's session; the broker then shuts down (policy shutdown)."""
+        broker = self._broker(broker_id)
+        broker.expire_session()
+        self._wait_until(lambda: not broker.is_alive, f"{broker_id} did not notice that its session expired")
+
+    def restart_broker(self, broker_id: str) -> None:
+        """Start a new incarnation of a broker; one that still runs is killed first."""
+        if self._broker(broker_id).is_alive:
+            self.kill_broker(broker_id)
+        self._start_broker(self._broker(broker_id))
+        self._wait_until(lambda: broker_id in self._running().registered, f"{broker_id} did not register")
+
+    def freeze_reports(self, broker_id: str) -> None:
+        """Let a broker's load become stale: it writes no load reports (modular), or answers no HTTP (extensible)."""
+        broker = self._broker(broker_id)
+        broker.is_frozen = True
+        broker.is_mute = self.settings.load_manager is LoadManagerKind.EXTENSIBLE
+
+    def thaw_reports(self, broker_id: str) -> None:
+        """Let a frozen broker report and answer again."""
+        broker = self._broker(broker_id)
+        broker.is_frozen = broker.is_mute = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        settings = self.settings
+        self._client = client = connect(self._hosts, settings.session_timeout_s)
+        client.add_listener(self._on_observer_state)
+        self._http = http = BrokerHttpServer(settings.http_port)
+        layout = build_layout(settings)
+        first = settings.broker_ids[0]
+        boundaries = write_world(client, self.paths, settings, layout, http.url_of(first), service_url(first))
+        catalogue = BundleCatalogue(layout.topics, boundaries)
+        traffic = TrafficModel(settings, catalogue, self._clock)
+        brokers = {
+            broker_id: SimulatedBroker(broker_id, http.url_of(broker_id), self._hosts, settings.session_timeout_s)
+            for broker_id in settings.broker_ids
+        }
+        self._cluster = Cluster(settings, self.paths, catalogue, traffic, brokers, self._timers, self._clock)
+        self._timers.start()
+        self._start_manager(client, {b: owner for b, owner in layout.owners.items() if catalogue.has(b)})
+        http.start(brokers, AdminApi(self._cluster, self._running_manager()))
+
+    def _start_manager(self, client: KazooClient, owners: dict[str, str]) -> None:
+        cluster = self._running()
+        if self.settings.load_manager is LoadManagerKind.EXTENSIBLE:
+            extensible = ExtensibleLoadManager(cluster, client)
+            monitor = LeaderMonitor(cluster, extensible)
+            self._bring_up(extensible, client, owners, inspect=monitor.run_pass)
+            self._timers.every(self.settings.monitor_interval_s, monitor.run_pass)
+        else:
+            modular = ModularLoadManager(cluster, client)
+            self._bring_up(modular, client, owners, inspect=None)
+            modular.reports.report_all(must_write=True)
+            self._timers.every(self.settings.report_interval_s, modular.reports.report_all)
+        _log.info("%d brokers serve %d bundles", len(cluster.brokers), len(owners))
+
+    def _bring_up(
+        self, manager: LoadManager, client: KazooClient, owners: dict[str, str], inspect: Callable[[], None] | None
+    ) -> None:
+        cluster = self._running()
+        self._manager = manager
+        for broker in cluster.brokers.values():
+            self._start_broker(broker)
+
+        def on_change() -> None:
+            if not self._is_stopping:
+                manager.on_registry_change()
+                if inspect is not None:
+                    self._timers.submit(inspect)
+
+        cluster.watch_shared_nodes(client, on_change)
+        manager.seed(owners)
+        # Observing begins after the seed: one sweep over 5,000 nodes is cheaper than 5,000 events.
+        manager.start(READY_TIMEOUT_S)
+
+        def is_up() -> bool:
+            is_led = cluster.registered >= set(cluster.brokers) and cluster.leader is not None
+            return is_led and owners.keys() <= manager.owners().keys()
+
+        self._wait_until(is_up, "the brokers did not come up")
+
+    def _start_broker(self, broker: SimulatedBroker) -> None:
+        broker.start(self._clock(), self._on_session_lost)
+        self._running_manager().start_broker(broker)
+
+    def _on_session_lost(self, broker: SimulatedBroker) -> None:
+        # Called on the session's own thread, which must not wait for its own end.
+        def shut_down() -> None:
+            _log.warning("%s lost its session and shuts down", broker.id)
+            broker.end()
+            self._running_manager().on_broker_lost(broker.id)
+
+        self._timers.submit(shut_down)
+
+    def _on_observer_state(self, state: KazooState) -> None:
+        if state == KazooState.LOST and not self._is_stopping:
+            self.failed.set()
+
+    def _wait_until(self, is_met: Callable[[], bool], complaint: str) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not is_met():
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{complaint} in {READY_TIMEOUT_S:g} s", "look at ZooKeeper and its load")
+            time.sleep(POLL_INTERVAL_S)
+
+    def _broker(self, broker_id: str) -> SimulatedBroker:
+        broker = self._running().brokers.get(broker_id)
+        if broker is None:
+            raise InputError(f"the fleet has no broker {broker_id}", f"name one of {', '.join(self.broker_ids)}")
+        return broker
+
+    def _running(self) -> Cluster:
+        if self._cluster is None:
+            raise ValueError("the fleet was not started; call start() first")
+        return self._cluster
+
+    def _running_manager(self) -> LoadManager:
+        if self._manager is None:
+            raise ValueError("the fleet was not started; call start() first")
+        return self._manager

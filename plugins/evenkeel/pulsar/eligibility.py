@@ -1,0 +1,99 @@
+"""Which brokers may own a namespace by Pulsar's isolation policies; anti-affinity and load are looked at elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evenkeel.model.errors import InputError
+from evenkeel.model.policies import IsolationPolicy, Policies
+
+# A pattern of these characters only can match nothing but itself, so that a table look-up replaces the match.
+_LITERAL = re.compile(r"[\w/=:-]+", re.ASCII)
+
+
+def host_of(broker_id: str) -> str:
+    """The part of a broker id that isolation policies look at: everything before the last colon."""
+    host, colon, _ = broker_id.rpartition(":")
+    return host if colon else broker_id
+
+
+class Eligibility:
+    """Pulsar's isolation rule for one set of live brokers (FACTS 5).
+
+    The policy of a namespace is the first in the map whose `namespaces` match it whole. With a policy, its live
+    primaries are eligible, and its secondaries too while fewer than `min_limit` primaries live. Without one, the
+    brokers that no policy claims as primary are.
+    """
+
+    def __init__(self, broker_ids: Sequence[str], policies: Policies) -> None:
+        self._broker_ids = tuple(sorted(broker_ids))
+        self._policies = policies.isolation
+        self._primary = [_compile(policy, policy.primary) for policy in self._policies]
+        self._secondary = [_compile(policy, policy.secondary) for policy in self._policies]
+        self._literals: dict[str, int] = {}
+        self._patterns: list[tuple[int, re.Pattern[str]]] = []
+        for index, policy in enumerate(self._policies):
+            self._index_namespaces(index, policy)
+        self._policy_index: dict[str, int | None] = {}
+        self._brokers: dict[int | None, frozenset[str]] = {}
+
+    def policy_of(self, namespace: str) -> str | None:
+        """The name of the policy that rules a namespace; None where it may use the shared brokers."""
+        index = self._find_policy(namespace)
+        return None if index is None else self._policies[index].name
+
+    def brokers_for(self, namespace: str) -> frozenset[str]:
+        """The live brokers that may own the bundles of a namespace; empty where there is none."""
+        index = self._find_policy(namespace)
+        if index not in self._brokers:
+            self._brokers[index] = self._shared() if index is None else self._isolated(index)
+        return self._brokers[index]
+
+    def _index_namespaces(self, index: int, policy: IsolationPolicy) -> None:
+        for text, pattern in zip(policy.namespaces, _compile(policy, policy.namespaces), strict=True):
+            if _LITERAL.fullmatch(text):
+                self._literals.setdefault(text, index)
+            else:
+                self._patterns.append((index, pattern))
+
+    def _find_policy(self, namespace: str) -> int | None:
+        if namespace not in self._policy_index:
+            first = self._literals.get(namespace)
+            for index, pattern in self._patterns:
+                if first is not None and index >= first:
+                    break
+                if pattern.fullmatch(namespace):
+                    first = index
+                    break
+            self._policy_index[namespace] = first
+        return self._policy_index[namespace]
+
+    def _shared(self) -> frozenset[str]:
+        claims = [pattern for patterns in self._primary for pattern in patterns]
+        return frozenset(broker for broker in self._broker_ids if not _matches_any(claims, host_of(broker)))
+
+    def _isolated(self, index: int) -> frozenset[str]:
+        primaries = {broker for broker in self._broker_ids if _matches_any(self._primary[index], host_of(broker))}
+        if len(primaries) >= self._policies[index].min_limit:
+            return frozenset(primaries)
+        secondaries = {broker for broker in self._broker_ids if _matches_any(self._secondary[index], host_of(broker))}
+        return frozenset(primaries | secondaries)
+
+
+def _compile(policy: IsolationPolicy, patterns: Sequence[str]) -> list[re.Pattern[str]]:
+    compiled = []
+    for pattern in patterns:
+        try:
+            # Java's character classes are ASCII unless told otherwise.
+            compiled.append(re.compile(pattern, re.ASCII))
+        except (re.error, OverflowError) as error:
+            raise InputError(
+                f"isolation policy {policy.name!r}: {pattern!r} is not understood as a regular expression ({error})",
+                "write the pattern with what Java and Python have in common",
+            ) from error
+    return compiled
+
+
+def _matches_any(patterns: Sequence[re.Pattern[str]], text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in patterns)

@@ -1,0 +1,43 @@
+"""`evenkeel local`: a cluster that stays until it is told to go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.commands import evenkeel
+from support.waiting import eventually
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", ["extensible", "modular"])
+def test_local_cluster_comes_up_is_read_and_goes_down_for_sure(tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "local"
+    up = evenkeel("local", "up", "--home", home, "--brokers", 3, "--bundles", 24, "--load-manager", kind, "--json")
+    assert up.code == 0, up.err
+    try:
+        again = evenkeel("local", "up", "--home", home)
+        assert again.code == 1
+        assert "a local cluster runs in" in again.err
+        assert evenkeel("local", "status", "--home", home, "--json").document["running"] is True
+        snapshot = evenkeel(
+            *("snapshot", "--zookeeper", up.document["zookeeper"], "--cluster", "fleet"),
+            *("--lake", tmp_path / "lake", "--json"),
+        )
+        assert snapshot.document["load_manager"] == kind
+        assert snapshot.document["tables"]["brokers"]["rows"] == 3
+    finally:
+        down = evenkeel("local", "down", "--home", home)
+    assert down.code == 0, down.err
+    assert eventually(lambda: not is_alive(up.document["pid"]))
+    assert evenkeel("local", "status", "--home", home, "--json").document == {"running": False}
+    assert evenkeel("local", "down", "--home", home).code == 1

@@ -1,0 +1,208 @@
+"""What the fleet writes and answers has the fields and types of what real 4.2.4 brokers wrote and answered.
+
+Two documents agree when they have the same keys and, key by key, the same JSON type, all the way down. Maps
+whose keys are names (bundles, topics, policies) are compared member by member against every captured member.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from kazoo.client import KazooClient
+
+from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.fleet.fleet import Fleet
+from support.fleets import read_json, running_fleet
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+NAMED = "*"
+
+Shape = Any
+
+
+def shape_of(value: Any, named_at: frozenset[str] = frozenset(), path: str = "") -> Shape:
+    """A value reduced to its keys and types; maps at the given paths have names for keys."""
+    match value:
+        case dict() if path in named_at:
+            members = [shape_of(member, named_at, f"{path}.{NAMED}") for member in value.values()]
+            return {NAMED: merge(members)}
+        case dict():
+            return {key: shape_of(member, named_at, f"{path}.{key}") for key, member in value.items()}
+        case list():
+            return [merge([shape_of(member, named_at, f"{path}[]") for member in value])]
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case _:
+            return "null"
+
+
+def merge(shapes: list[Shape]) -> list[Shape]:
+    """The different shapes among several, in a fixed order."""
+    distinct: dict[str, Shape] = {json.dumps(shape, sort_keys=True): shape for shape in shapes}
+    return [distinct[key] for key in sorted(distinct)]
+
+
+def load_capture(name: str) -> Any:
+    return json.loads((CAPTURES / f"pulsar-4.2.4-{name}.json").read_text())
+
+
+def kind_of(path: str) -> str | None:
+    """Which document a node holds, told by its path; None for nodes without one that the fleet has to write."""
+    parts = path.strip("/").split("/")
+    match parts:
+        case ["admin", "clusters", _]:
+            return "cluster"
+        case ["admin", "clusters", _, "namespaceIsolationPolicies"]:
+            return "isolation"
+        case ["admin", "clusters", _, "failureDomain", _]:
+            return "failure domain"
+        case ["admin", "configuration"]:
+            return "configuration"
+        case ["admin", "policies", _]:
+            return "tenant"
+        case ["admin", "policies", _, _]:
+            return "policies"
+        case ["admin", "local-policies", _, _]:
+            return "local policies"
+        case ["loadbalance", "brokers", _]:
+            return "broker"
+        case ["loadbalance", "broker-time-average", _]:
+            return "time average"
+        case ["loadbalance", "leader"] | ["loadbalance", "extension", "leader"]:
+            return "leader"
+        case ["service_unit_state", _, _, _]:
+            return "record"
+        case ["namespace", _, _, _]:
+            return "ownership"
+        case _:
+            return None
+
+
+NAMED_MAPS = frozenset({".lastStats"})
+NAMED_IN_ISOLATION = frozenset({""})
+# What a document may leave out, as Pulsar omits nulls: no anti-affinity group, no owner before this one.
+OPTIONAL = {"local policies": {"namespaceAntiAffinityGroup"}, "record": {"sourceBroker"}}
+
+
+def shapes_by_kind(nodes: dict[str, tuple[Any, bool]]) -> dict[str, tuple[list[Shape], set[bool]]]:
+    found: dict[str, tuple[list[Shape], set[bool]]] = {}
+    for path, (document, is_ephemeral) in nodes.items():
+        kind = kind_of(path)
+        if kind is None or document is None:
+            continue
+        named = NAMED_IN_ISOLATION if kind == "isolation" else NAMED_MAPS
+        document = {key: value for key, value in document.items() if key not in OPTIONAL.get(kind, ())}
+        shapes, ephemeral = found.setdefault(kind, ([], set()))
+        shapes.append(shape_of(document, named))
+        ephemeral.add(is_ephemeral)
+    return {kind: (merge(shapes), ephemeral) for kind, (shapes, ephemeral) in found.items()}
+
+
+def walk(client: KazooClient, root: str, path: str = "") -> Iterator[tuple[str, Any, bool]]:
+    """Every node below a root, with its document and whether it is ephemeral; paths without the root."""
+    for child in client.get_children(root + path):
+        child_path = f"{path}/{child}"
+        stat = client.exists(root + child_path)
+        yield child_path, read_json(client, root + child_path), bool(stat.ephemeralOwner)
+        yield from walk(client, root, child_path)
+
+
+@pytest.fixture(scope="module", params=["extensible", "modular"])
+def fleet(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Iterator[Fleet]:
+    with running_fleet(
+        zookeeper, f"/captures-{request.param}", load_manager=request.param, brokers=6, bundles=48
+    ) as fleet:
+        yield fleet
+    client = KazooClient(zookeeper.connect_string)
+    client.start(timeout=10)
+    client.delete(f"/captures-{request.param}", recursive=True)
+    client.stop()
+    client.close()
+
+
+def test_znodes_have_the_captured_fields_and_types(fleet: Fleet, client: KazooClient) -> None:
+    captured = load_capture(f"{fleet.settings.load_manager}.znodes")
+    # The modular capture still holds records that the extensible manager had left behind.
+    foreign = "/service_unit_state" if fleet.settings.load_manager == "modular" else "/namespace"
+    expected = shapes_by_kind(
+        {
+            path: (node["data"], node["stat"]["ephemeral"])
+            for path, node in captured.items()
+            if not path.startswith(foreign)
+        }
+    )
+    written = shapes_by_kind(
+        {path: (document, is_ephemeral) for path, document, is_ephemeral in walk(client, fleet.settings.root)}
+    )
+    assert written.keys() == expected.keys()
+    for kind, (shapes, is_ephemeral) in written.items():
+        assert all(shape in expected[kind][0] for shape in shapes), kind
+        assert is_ephemeral == expected[kind][1], kind
+
+
+def test_modular_heartbeat_and_system_namespaces_are_there(fleet: Fleet, client: KazooClient) -> None:
+    root = fleet.settings.root
+    assert read_json(client, f"{root}/admin/local-policies/pulsar/system")["bundles"]["numBundles"] == 16
+    if fleet.settings.load_manager == "modular":
+        heartbeat = f"{root}/namespace/pulsar/{fleet.broker_ids[0]}/0x00000000_0xffffffff"
+        assert client.exists(heartbeat).ephemeralOwner != 0
+
+
+def test_ownership_nodes_live_as_long_as_pulsars_do(fleet: Fleet, client: KazooClient) -> None:
+    """A modular broker's own session holds its bundles; the extensible manager's records outlive every session."""
+    root = fleet.settings.root
+    sessions = {b: client.exists(f"{root}/loadbalance/brokers/{b}").ephemeralOwner for b in fleet.broker_ids}
+    assert len(set(sessions.values())) == len(fleet.broker_ids)
+    is_modular = fleet.settings.load_manager == "modular"
+    folder = "namespace" if is_modular else "service_unit_state"
+    for bundle, owner in fleet.owners().items():
+        expected = sessions[owner] if is_modular else 0
+        assert client.exists(f"{root}/{folder}/{bundle}").ephemeralOwner == expected
+
+
+def test_topics_document_has_the_captured_fields_and_types(fleet: Fleet) -> None:
+    named = frozenset({"", ".*", ".*.*.persistent", ".*.*.persistent.*.subscriptions"})
+    expected = [shape_of(load_capture(f"extensible.broker{number}.topics"), named) for number in (1, 2, 3)]
+    topic_shapes = [
+        shape for capture in expected for member in capture["*"] for inner in member["*"]
+        for shape in inner["persistent"]["*"]
+    ]  # fmt: skip
+    served = shape_of(httpx.get(f"{fleet.web_url(fleet.broker_ids[0])}/admin/v2/broker-stats/topics").json(), named)
+    [namespace_shape] = served["*"]
+    [range_shape] = namespace_shape["*"]
+    assert set(range_shape) == {"persistent"}
+    assert range_shape["persistent"]["*"]
+    for shape in range_shape["persistent"]["*"]:
+        assert shape in topic_shapes
+
+
+def test_metrics_document_has_the_captured_entries(fleet: Fleet) -> None:
+    def by_dimensions(entries: list[dict[str, Any]]) -> dict[str, Shape]:
+        return {
+            json.dumps({k: v for k, v in entry["dimensions"].items() if k != "broker"}, sort_keys=True): shape_of(entry)
+            for entry in entries
+        }
+
+    served = by_dimensions(httpx.get(f"{fleet.web_url(fleet.broker_ids[0])}/admin/v2/broker-stats/metrics").json())
+    expected = by_dimensions(load_capture("extensible.broker1.metrics"))
+    if fleet.settings.load_manager == "extensible":
+        assert served == expected
+    else:
+        assert served == {key: shape for key, shape in expected.items() if key == '{"metric": "loadBalancing"}'}
+
+
+def test_shapes_tell_fields_and_types_apart() -> None:
+    assert shape_of({"a": 1}) != shape_of({"a": 1.0})
+    assert shape_of({"a": 1}) != shape_of({"a": 1, "b": None})
+    assert shape_of({"x": {"n": True}}, frozenset({""})) == shape_of({"y": {"n": False}}, frozenset({""}))
