@@ -1,0 +1,218 @@
+"""Small clusters with a one-line picture each, and what the planner must make of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenkeel.model.load import SplitCandidate
+from evenkeel.model.policies import Policies
+from evenkeel.model.settings import Settings
+from evenkeel.planning.assembly import PlannedCluster, assemble
+from evenkeel.planning.verifier import find_violations
+from support.clusters import Cluster, broker, bundles, context, destinations, isolation, no_bundles, plan, solve_pools
+
+PAIR = (broker("b1"), broker("b2"))
+
+
+def legal_plan(cluster: Cluster, settings: Settings | None = None) -> PlannedCluster:
+    settings = settings or Settings()
+    planned = plan(cluster, settings)
+    assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, settings) == []
+    return planned
+
+
+def rules(planned: PlannedCluster) -> set[str]:
+    return {rejection.rule for rejection in planned.rejections}
+
+
+def test_one_large_bundle_moves_instead_of_two_small_ones() -> None:
+    # b1: 200 100 100 | b2: nothing
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/big", 200), ("t/a", 100), ("t/b", 100)]})))
+    assert destinations(planned) == {"t/big": ("b1", "b2")}
+    assert planned.plan.bounds["moves"] == 1
+    assert planned.plan.gap["moves"] == 1.0
+    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.0
+    assert planned.steps[0].disruption_client_ms == 10 * 665
+
+
+def test_reason_tells_why_this_bundle_and_why_there() -> None:
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/b", 200)]})))
+    assert planned.steps[0].reason == (
+        "b1:8080 uses 40.0 % of its cpu, 19.0 % above its 21.0 %; this bundle takes 20.0 % off; "
+        "b2:8080 may own it and uses 0.0 % of its cpu, where the band ends at 21.0 %"
+    )
+
+
+def test_balanced_cluster_is_left_alone() -> None:
+    # b1: 100 | b2: 104
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 100)], "b2": [("t/b", 104)]})))
+    assert planned.steps == []
+    assert planned.plan.gap["moves"] == 1.0
+
+
+def test_larger_broker_takes_the_larger_part() -> None:
+    # b1 (size 1): 4 × 100 | b2 (size 3): nothing
+    cluster = Cluster((broker("b1"), broker("b2", 3)), bundles({"b1": [(f"t/{i}", 100) for i in range(4)]}))
+    assert len(legal_plan(cluster).steps) == 3
+
+
+def test_exchange_helps_where_no_single_move_fits() -> None:
+    # b1: 60 50 | b2: 50 40 -> mean 100, band ends at 105: 60 must go against 50
+    cluster = Cluster(PAIR, bundles({"b1": [("t/a", 60), ("t/b", 50)], "b2": [("t/c", 50), ("t/d", 40)]}))
+    planned = legal_plan(cluster, Settings(tolerance=0.01))
+    assert len(planned.steps) == 2
+    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.0
+
+
+def test_misplaced_bundle_goes_home() -> None:
+    # b1 reserved for t/a, which sits on b2
+    policies = Policies(isolation=(isolation("p", ["t/a"], ["b1"]),))
+    planned = legal_plan(Cluster(PAIR, bundles({"b2": [("t/a", 10), ("t/b", 10)]}), policies))
+    assert destinations(planned) == {"t/a": ("b2", "b1")}
+    assert "isolation policy p does not let t/a live on b2:8080" in planned.steps[0].reason
+    assert planned.plan.violations["before"]["misplaced"] == 1
+    assert planned.plan.violations["after"]["misplaced"] == 0
+    assert planned.plan.bounds["moves"] == 1
+
+
+def test_stopping_broker_is_emptied_and_receives_nothing() -> None:
+    # b1 Stopping: 10 10 | b2: 50 | b3: 50
+    brokers = (broker("b1", state="Stopping"), broker("b2"), broker("b3"))
+    cluster = Cluster(brokers, bundles({"b1": [("t/a", 10), ("t/b", 10)], "b2": [("t/c", 50)], "b3": [("t/d", 50)]}))
+    planned = legal_plan(cluster)
+    assert {source for source, _ in destinations(planned).values()} == {"b1"}
+    assert {target for _, target in destinations(planned).values()} == {"b2", "b3"}
+    assert planned.plan.violations["after"]["to_be_emptied"] == 0
+
+
+def test_broker_that_is_gone_is_emptied() -> None:
+    brokers = (broker("b1", state="Inactive", incarnation=None), broker("b2"))
+    planned = legal_plan(Cluster(brokers, bundles({"b1": [("t/a", 10)]})))
+    assert destinations(planned) == {"t/a": ("b1", "b2")}
+
+
+def test_broker_without_a_load_report_receives_nothing() -> None:
+    brokers = (broker("b1"), broker("b2", state="Initial"))
+    assert legal_plan(Cluster(brokers, bundles({"b1": [("t/a", 10), ("t/b", 10)]}))).steps == []
+
+
+@pytest.mark.parametrize(
+    ("namespace", "rule"), [("t/excluded", "excluded-namespace"), ("pulsar/system", "system-namespace")]
+)
+def test_excluded_and_system_namespaces_stay_and_are_named(namespace: str, rule: str) -> None:
+    policies = Policies(excluded_namespaces=frozenset({"t/excluded"}))
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [(namespace, 200), (namespace, 200)]}), policies))
+    assert planned.steps == []
+    assert rules(planned) == {"band", rule}
+
+
+def test_settings_exclude_namespaces_too() -> None:
+    settings = Settings(shedding_excluded_namespaces=("t/a",))
+    assert legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/a", 200)]})), settings).steps == []
+
+
+def test_anti_affinity_bundles_are_not_moved_for_balance() -> None:
+    policies = Policies(anti_affinity={"t/a": "g"})
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/a", 200)]}), policies))
+    assert planned.steps == []
+    assert "anti-affinity" in rules(planned)
+
+
+def test_anti_affinity_bundle_is_repaired_only_where_no_peak_rises() -> None:
+    # t/a may live on b1 and b2 only; one bundle each on b1, b3: b1 has its share already
+    policies = Policies(isolation=(isolation("p", ["t/a"], ["b[12]"]),), anti_affinity={"t/a": "G"})
+    brokers = (broker("b1"), broker("b2"), broker("b3"))
+    planned = legal_plan(Cluster(brokers, bundles({"b1": [("t/a", 1)], "b3": [("t/a", 1)]}), policies))
+    assert destinations(planned) == {"t/a": ("b3", "b2")}
+
+
+def test_repair_that_would_crowd_a_group_is_refused() -> None:
+    # t/a may live on b1 only, where a bundle of the group is already
+    policies = Policies(isolation=(isolation("p", ["t/a"], ["b1"]),), anti_affinity={"t/a": "g"})
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 1)], "b2": [("t/a", 1)]}), policies))
+    assert planned.steps == []
+    assert rules(planned) == {"anti-affinity"}
+
+
+def test_namespace_that_no_broker_may_own_is_a_rejection() -> None:
+    policies = Policies(isolation=(isolation("p", ["t/a"], ["nowhere"]),))
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 1)]}), policies))
+    assert planned.steps == []
+    assert [(row.rule, row.scope) for row in planned.rejections] == [("no-eligible-broker", "bundle")]
+
+
+def test_giant_bundle_is_named_as_what_keeps_a_broker_hot() -> None:
+    # b1: 500 | b2: 10
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/giant", 500)], "b2": [("t/b", 10)]})))
+    assert planned.steps == []
+    assert {(row.scope, row.rule) for row in planned.rejections} == {("broker", "band"), ("bundle", "band")}
+
+
+def test_nobody_is_driven_above_the_overload_line_to_help_another() -> None:
+    # b1: 9 × 110 = 99 % | b2: 8 × 100 = 80 %; the mean is above the line of 85 %
+    cluster = Cluster(
+        PAIR, bundles({"b1": [(f"t/a{i}", 110) for i in range(9)], "b2": [(f"t/b{i}", 100) for i in range(8)]})
+    )
+    assert legal_plan(cluster, Settings(tolerance=0.0)).steps == []
+
+
+def test_giant_above_the_overload_line_goes_where_it_stays_below_it() -> None:
+    # b1 (size 1): 1200, 120 % | b2 (size 4): 100 | b3 (size 1): 100; no band has room for it
+    brokers = (broker("b1"), broker("b2", 4), broker("b3"))
+    placed = {"b1": [("t/giant", 1200)], "b2": [("t/b", 100)], "b3": [("t/c", 100)]}
+    planned = legal_plan(Cluster(brokers, bundles(placed)))
+    assert destinations(planned)["t/giant"] == ("b1", "b2")
+    assert planned.plan.balance["after"]["cpu"]["max"] <= 0.325
+
+
+def test_unknown_limit_takes_the_resource_out_not_the_broker() -> None:
+    # b2 has no known cpu limit, but may take bandwidth
+    brokers = (broker("b1"), broker("b2", limits=(0, 1000, 1000)))
+    planned = legal_plan(Cluster(brokers, bundles({"b1": [("t/a", (0, 200, 200)), ("t/b", (0, 200, 200))]})))
+    assert len(planned.steps) == 1
+
+
+def test_broker_of_which_no_limit_is_known_is_no_place_to_balance_to() -> None:
+    brokers = (broker("b1"), broker("b2"), broker("b3", limits=(0, 0, 0)))
+    planned = legal_plan(Cluster(brokers, bundles({"b1": [("t/a", 100), ("t/b", 100)]})))
+    assert {target for _, target in destinations(planned).values()} == {"b2"}
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        Cluster((), no_bundles()),
+        Cluster(PAIR, no_bundles()),
+        Cluster(PAIR, bundles({"b1": [("t/a", 0), ("t/b", 0)]})),
+        Cluster((broker("b1"),), bundles({"b1": [("t/a", 900), ("t/b", 5)]})),
+    ],
+    ids=["nothing", "no bundles", "no load", "one broker"],
+)
+def test_clusters_with_nothing_to_do_give_an_empty_plan(cluster: Cluster) -> None:
+    planned = legal_plan(cluster)
+    assert planned.steps == []
+    assert planned.plan.step_counts == {"transfers": 0, "splits": 0, "unloads": 0}
+
+
+def test_no_budget_means_no_step_and_says_so() -> None:
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/b", 200)]})), Settings(max_steps=0))
+    assert planned.steps == []
+    assert rules(planned) == {"step-budget"}
+    assert {row.scope for row in planned.rejections} == {"broker", "bundle"}
+
+
+def test_budget_goes_to_repairs_first() -> None:
+    policies = Policies(isolation=(isolation("p", ["t/a"], ["b3"]),))
+    brokers = (*PAIR, broker("b3"))
+    cluster = Cluster(brokers, bundles({"b1": [("t/a", 1), ("t/b", 200), ("t/c", 200)]}), policies)
+    assert len(legal_plan(cluster).steps) == 2
+    assert destinations(legal_plan(cluster, Settings(max_steps=1))) == {"t/a": ("b1", "b3")}
+
+
+def test_split_candidates_are_reported() -> None:
+    cluster = Cluster(PAIR, bundles({"b1": [("t/a", 1)], "b2": [("t/b", 1)]}))
+    candidate = SplitCandidate("t/a", "t/a/0x00000000_0x00000001", "MsgRate", 5, 40, 12, 31000.5, 1e6, 1)
+    settings = Settings()
+    planned = assemble(solve_pools(cluster, settings), context(settings, split_candidates=(candidate,)))
+    assert [(row.rule, row.bundle) for row in planned.rejections] == [("split-candidate", candidate.bundle)]
+    assert "MsgRate in 5 snapshots in a row" in planned.rejections[0].detail

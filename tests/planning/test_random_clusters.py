@@ -1,0 +1,63 @@
+"""Seeded random clusters: every plan is legal, no worse than before, and the same for any order of the rows."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from evenkeel.model.settings import Settings
+from evenkeel.planning.verifier import find_violations
+from support.clusters import Cluster, plan, random_cluster, solve_pools
+
+SEEDS = range(40)
+
+
+def assert_legal(cluster: Cluster, settings: Settings, seed: int) -> None:
+    planned = plan(cluster, settings)
+    found = find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, settings)
+    assert found == [], f"seed {seed}"
+    violations = planned.plan.violations
+    assert all(violations["after"][rule] <= count for rule, count in violations["before"].items()), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_cluster_gets_a_legal_plan(seed: int) -> None:
+    cluster = random_cluster(seed)
+    assert_legal(cluster, Settings(), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_budget_gets_a_legal_plan(seed: int) -> None:
+    cluster = random_cluster(seed)
+    assert_legal(cluster, Settings(max_steps=seed % 13, wave_steps=3, canary_steps=2), seed)
+
+
+@pytest.mark.parametrize("line", [30.0, 45.0, 60.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_crowded_clusters_get_a_legal_plan(seed: int, line: float) -> None:
+    cluster = random_cluster(seed)
+    assert_legal(cluster, Settings(broker_overloaded_threshold_percentage=line), seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plan_does_not_depend_on_the_order_of_the_rows(seed: int) -> None:
+    cluster = random_cluster(seed)
+    first, second = plan(cluster), plan(cluster.shuffled(seed))
+    assert first.plan.plan_id == second.plan.plan_id, f"seed {seed}"
+    assert first == second
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pool_plans_survive_pickle(seed: int) -> None:
+    plans = solve_pools(random_cluster(seed), Settings())
+    assert pickle.loads(pickle.dumps(plans)) == plans
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_skewed_cluster_comes_into_the_band_with_hardly_more_moves_than_any_plan_needs(seed: int) -> None:
+    planned = plan(random_cluster(seed, n_brokers=20, n_bundles=960, is_varied=False))
+    assert planned.plan.balance["before"]["cpu"]["max_over_mean"] > 1.3, f"seed {seed}"
+    assert all(row.used_after <= row.band_limit for row in planned.brokers), f"seed {seed}"
+    assert planned.plan.gap["moves"] <= 1.05, f"seed {seed}"
+    assert planned.rejections == []
