@@ -34,7 +34,7 @@ class IsolationPolicy:
                 _strings(fields.get("secondary") or []),
                 int(fields["auto_failover_policy"]["parameters"]["min_limit"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"isolation policy {name!r} is malformed ({error!r})", _REMEDY) from error
 
 

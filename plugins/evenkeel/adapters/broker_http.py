@@ -1,0 +1,83 @@
+"""GET from many brokers at once; an answer that is late, too large or a redirect counts as none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+import httpx
+
+HTTP_OK = 200
+PARALLEL_REQUESTS = 32
+CONNECT_TIMEOUT_S = 5.0
+# The statistics of all topics of a busy broker; beyond this a broker is broken or hostile.
+LARGEST_BODY_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What a broker said to one request; `problem` says why there is no body."""
+
+    url: str
+    body: bytes | None
+    problem: str | None = None
+    status: int | None = None
+
+
+class BrokerHttp(Protocol):
+    """Fetches URLs side by side; answers come in the order of the URLs."""
+
+    def fetch(self, urls: Sequence[str]) -> list[HttpAnswer]: ...
+
+
+class PooledBrokerHttp:
+    """The HTTP service of running brokers."""
+
+    def __init__(self, timeout_s: float, headers: Mapping[str, str] | None = None) -> None:
+        self._timeout_s = timeout_s
+        # Brokers are reached directly: a proxy of the environment is for the way out, and would see the token.
+        self._client = httpx.Client(
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
+            limits=httpx.Limits(max_connections=PARALLEL_REQUESTS),
+            follow_redirects=False,
+            trust_env=False,
+            headers=headers,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def fetch(self, urls: Sequence[str]) -> list[HttpAnswer]:
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
+            return list(pool.map(self._fetch_one, urls))
+
+    def _fetch_one(self, url: str) -> HttpAnswer:
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            with self._client.stream("GET", url) as response:
+                if response.status_code != HTTP_OK:
+                    return HttpAnswer(url, None, f"HTTP {response.status_code}", response.status_code)
+                return self._read_body(url, response, deadline)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return HttpAnswer(url, None, str(error) or type(error).__name__)
+
+    def _read_body(self, url: str, response: httpx.Response, deadline: float) -> HttpAnswer:
+        chunks, size = [], 0
+        for chunk in response.iter_bytes():
+            size += len(chunk)
+            if size > LARGEST_BODY_BYTES:
+                return HttpAnswer(url, None, f"more than {LARGEST_BODY_BYTES} bytes")
+            # The client's own time-out is per read; a broker that drips must not hold up the snapshot.
+            if time.monotonic() > deadline:
+                return HttpAnswer(url, None, f"not complete within {self._timeout_s:g} s")
+            chunks.append(chunk)
+        return HttpAnswer(url, b"".join(chunks), status=HTTP_OK)

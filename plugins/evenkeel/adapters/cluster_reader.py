@@ -1,0 +1,158 @@
+"""Read a cluster into a snapshot: brokers, bundles, topics and policies at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from evenkeel.adapters.broker_rows import BrokerFacts, build_broker_rows, read_draining
+from evenkeel.adapters.cluster_kind import ClusterKind, recognise_kind
+from evenkeel.adapters.cluster_source import ClusterSource
+from evenkeel.adapters.extensible_reader import (
+    NOMINAL_NIC_KBPS,
+    fetch_reports,
+    fetch_topics,
+    find_brokers_without_capacity,
+)
+from evenkeel.adapters.lake import to_arrow
+from evenkeel.adapters.load_reports import BrokerReport
+from evenkeel.adapters.modular_reader import parse_modular_reports
+from evenkeel.adapters.namespaces_reader import Namespace, read_namespaces
+from evenkeel.adapters.ownership import ownership_source
+from evenkeel.adapters.policy_reader import anti_affinity_documents, domains_by_broker, read_policies, require_cluster
+from evenkeel.adapters.reconciliation import NamespaceRows, reconcile, reports_by_namespace, to_error
+from evenkeel.adapters.registrations import Registration, read_registrations
+from evenkeel.adapters.snapshots import SnapshotContent
+from evenkeel.model.errors import InputError
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Broker, Bundle, LoadManager, PolicyDocument, Topic
+
+# A transfer settles in about a tenth of a second, a split in a third; a contradiction that outlasts both is real.
+REREAD_PAUSES_S = (0.3, 1.0)
+MOST_NOTES = 50
+
+
+def read_cluster(source: ClusterSource, cluster: str, settings: Settings, taken_at: datetime) -> SnapshotContent:
+    """The cluster as it is now; what is missing or stale is said in the content, what contradicts itself is refused."""
+    if taken_at.tzinfo is None:
+        raise InputError("the snapshot's time has no time zone", "give it in UTC, such as 2026-01-31T03:00:00Z")
+    require_cluster(source, cluster)
+    reader = _Reader(source, cluster, settings, taken_at)
+    registrations = read_registrations(source)
+    zxid_first = source.tree.last_zxid
+    kind = recognise_kind(source, cluster, registrations)
+    policies = read_policies(source, cluster)
+    seen = reader.observe(kind)
+    rows = reader.settle(kind, seen)
+    bundles = [bundle for part in rows for bundle in part.bundles]
+    policies += anti_affinity_documents(seen.namespaces[name] for name in sorted(seen.namespaces))
+    facts = BrokerFacts(
+        kind.load_manager, seen.registrations, seen.reports, domains_by_broker(policies), read_draining(source, cluster)
+    )
+    brokers = build_broker_rows(facts, bundles, settings, taken_at)
+    notes = [*_capacity_notes(kind, seen.registrations, settings), *brokers.notes, *seen.notes]
+    notes += _shorten([note for part in rows for note in part.notes])
+    return SnapshotContent(
+        cluster=cluster,
+        taken_at=taken_at,
+        load_manager=kind.load_manager,
+        tables={
+            "brokers": to_arrow(Broker, brokers.brokers),
+            "bundles": to_arrow(Bundle, bundles),
+            "topics": to_arrow(Topic, sorted((t for part in rows for t in part.topics), key=lambda t: t.topic)),
+            "policies": to_arrow(PolicyDocument, policies),
+        },
+        zxid_first=zxid_first,
+        zxid_last=source.tree.last_zxid,
+        oldest_report_age_s=brokers.oldest_report_age_s,
+        brokers_without_report=brokers.without_report,
+        brokers_with_stale_report=brokers.with_stale_report,
+        notes=tuple(notes),
+    )
+
+
+@dataclass(slots=True)
+class _Observation:
+    """What was seen of a cluster; parts of it are looked at again where they contradict each other."""
+
+    registrations: Sequence[Registration]
+    reports: dict[str, BrokerReport]
+    namespaces: dict[str, Namespace]
+    by_namespace: dict[str, list[BrokerReport]]
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One snapshot in the making."""
+
+    source: ClusterSource
+    cluster: str
+    settings: Settings
+    taken_at: datetime
+
+    def observe(self, kind: ClusterKind, only: Sequence[str] | None = None) -> _Observation:
+        """Look at the whole cluster, or at all that concerns some namespaces."""
+        registrations = read_registrations(self.source)
+        reports, notes = self._read_reports(kind, registrations)
+        ownership = ownership_source(self.source, kind.load_manager, self.cluster, registrations)
+        namespaces = read_namespaces(self.source, ownership, only)
+        by_namespace = reports_by_namespace(reports.values())
+        if only is None:
+            missing = sorted(by_namespace.keys() - namespaces.keys())
+            namespaces |= read_namespaces(self.source, ownership, missing)
+        return _Observation(registrations, reports, namespaces, by_namespace, notes)
+
+    def settle(self, kind: ClusterKind, seen: _Observation) -> list[NamespaceRows]:
+        """Rows of every namespace; those with a contradiction are looked at again before they are refused."""
+        rows = self._reconcile(kind, seen, seen.namespaces)
+        for pause_s in REREAD_PAUSES_S:
+            faulty = sorted(name for name, part in rows.items() if part.faults)
+            if not faulty:
+                break
+            self.source.sleep(pause_s)
+            again = self.observe(kind, only=faulty)
+            seen.registrations, seen.reports, seen.notes = again.registrations, again.reports, again.notes
+            seen.namespaces |= again.namespaces
+            for name in faulty:
+                seen.by_namespace[name] = again.by_namespace.get(name, [])
+            rows |= self._reconcile(kind, seen, faulty)
+        faults = [fault for name in sorted(rows) for fault in rows[name].faults]
+        if faults:
+            raise to_error(faults)
+        return [rows[name] for name in sorted(rows)]
+
+    def _reconcile(self, kind: ClusterKind, seen: _Observation, names: Iterable[str]) -> dict[str, NamespaceRows]:
+        made_at = {broker_id: report.made_at for broker_id, report in seen.reports.items()}
+        return {
+            name: reconcile(seen.namespaces[name], seen.by_namespace.get(name, []), made_at, kind.load_manager)
+            for name in names
+        }
+
+    def _read_reports(
+        self, kind: ClusterKind, registrations: Sequence[Registration]
+    ) -> tuple[dict[str, BrokerReport], list[str]]:
+        if kind.load_manager is not LoadManager.MODULAR:
+            found = fetch_reports(self.source, registrations, self.settings, self.taken_at, kind.stats_period_s)
+            return found.reports, [f"broker {name} gave no load report ({why})" for name, why in found.problems.items()]
+        reports = parse_modular_reports(registrations)
+        topics = fetch_topics(self.source, registrations)
+        for broker_id in reports.keys() & topics.found.keys():
+            reports[broker_id] = replace(reports[broker_id], topics=topics.found[broker_id])
+        return reports, [f"broker {name} gave no list of topics ({why})" for name, why in topics.problems.items()]
+
+
+def _capacity_notes(kind: ClusterKind, registrations: Sequence[Registration], settings: Settings) -> list[str]:
+    if kind.load_manager is LoadManager.MODULAR:
+        return []
+    nameless = find_brokers_without_capacity([r.broker_id for r in registrations], settings)
+    if not nameless:
+        return []
+    who = "all brokers" if len(nameless) == len(registrations) else f"brokers {', '.join(nameless)}"
+    speed = f"cpu 100 percent and {NOMINAL_NIC_KBPS / 1e6:g} Gbit/s each"
+    return [f"the settings give no capacity for {who}: taken as equal, {speed}"]
+
+
+def _shorten(notes: list[str]) -> list[str]:
+    return notes if len(notes) <= MOST_NOTES else [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES} more notes"]

@@ -1,0 +1,191 @@
+"""Who owns which bundle: service-unit records, ephemeral nodes, or what brokers say, by the kind of cluster."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from evenkeel.adapters.cluster_source import ClusterSource
+from evenkeel.adapters.json_documents import JsonObject
+from evenkeel.adapters.load_reports import Change, parse_range
+from evenkeel.adapters.registrations import Registration
+from evenkeel.adapters.zookeeper_reading import ZNode, ZNodeTree
+from evenkeel.model.bundles import BundleRange, is_system_namespace
+from evenkeel.model.errors import InputError
+from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+from evenkeel.model.snapshot import LoadManager
+
+RECORDS_PATH = "/service_unit_state"
+EPHEMERAL_PATH = "/namespace"
+SYSTEM_NAMESPACE = "pulsar/system"
+# What Pulsar itself takes for a bundle; it passes over any other name.
+_RANGE_NAME = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is known of a bundle's owner.
+
+    `parties` may all report its load, since it may be changing hands; a `rival` says that it owns it too.
+    """
+
+    origin: str
+    state: ServiceUnitState
+    owner: str | None
+    parties: frozenset[str]
+    change: Change
+    version_id: int | None = None
+    znode_version: int | None = None
+    rival: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceClaims:
+    """The claims of a namespace; `change` is the last time that one came or went."""
+
+    claims: Mapping[BundleRange, Claim]
+    change: Change
+    ignored: tuple[str, ...] = ()
+
+
+class OwnershipSource(Protocol):
+    """Where the claims of a cluster are found."""
+
+    def namespaces(self) -> list[str]:
+        """Namespaces that have claims."""
+        ...
+
+    def claims(self, namespaces: Sequence[str]) -> list[NamespaceClaims]: ...
+
+
+def ownership_source(
+    source: ClusterSource, kind: LoadManager, cluster: str, registrations: Sequence[Registration]
+) -> OwnershipSource:
+    """Where a cluster of this kind keeps its claims."""
+    if kind is LoadManager.EXTENSIBLE:
+        return NodeOwnership(source, RECORDS_PATH, decode_record)
+    if kind is LoadManager.MODULAR:
+        brokers = {url: r.broker_id for r in registrations for url in r.urls}
+        return NodeOwnership(source, EPHEMERAL_PATH, lambda node: decode_ephemeral(node, brokers))
+    return HttpOwnership(source, cluster, registrations)
+
+
+def is_pinned(namespace: str) -> bool:
+    """Whether a namespace belongs to one broker's heartbeat or SLA monitor, and so is no load to speak of."""
+    return is_system_namespace(namespace) and namespace != SYSTEM_NAMESPACE
+
+
+class NodeOwnership:
+    """Claims that are nodes, one a bundle, three levels below a base."""
+
+    def __init__(self, source: ClusterSource, base: str, decode: Callable[[ZNode], Claim]) -> None:
+        self._tree = source.tree
+        self._base = source.path(base)
+        self._decode = decode
+
+    def namespaces(self) -> list[str]:
+        return list_namespaces(self._tree, self._base)
+
+    def claims(self, namespaces: Sequence[str]) -> list[NamespaceClaims]:
+        listed = self._tree.children([f"{self._base}/{namespace}" for namespace in namespaces])
+        ranges = [[n for n in c.names if _RANGE_NAME.fullmatch(n)] if c else [] for c in listed]
+        paths = [
+            f"{self._base}/{namespace}/{name}"
+            for namespace, names in zip(namespaces, ranges, strict=True)
+            for name in names
+        ]
+        nodes = iter(self._tree.get(paths))
+        found = []
+        for namespace, names, children in zip(namespaces, ranges, listed, strict=True):
+            path = f"{self._base}/{namespace}"
+            # Take as many answers as names were asked for; a node that went away meanwhile is no claim.
+            answers = [(name, next(nodes)) for name in names]
+            claims = {parse_range(name, path): self._decode(node) for name, node in answers if node is not None}
+            ignored = tuple(f"{path}/{n}" for n in (children.names if children else ()) if not _RANGE_NAME.fullmatch(n))
+            found.append(NamespaceClaims(claims, Change(zxid=children.pzxid if children else None), ignored))
+        return found
+
+
+class HttpOwnership:
+    """Claims as each broker states its own, where they are kept in a topic."""
+
+    def __init__(self, source: ClusterSource, cluster: str, registrations: Sequence[Registration]) -> None:
+        path = f"/admin/v2/brokers/{cluster}/{{}}/ownedNamespaces"
+        answers = source.http.fetch([r.web_url + path.format(r.broker_id) for r in registrations])
+        self._claims: dict[str, dict[BundleRange, Claim]] = defaultdict(dict)
+        for registration, answer in zip(registrations, answers, strict=True):
+            if answer.body is not None:
+                origin = f"broker {registration.broker_id}: {path.format(registration.broker_id)}"
+                self._add(registration.broker_id, JsonObject.decode(answer.body, origin))
+
+    def namespaces(self) -> list[str]:
+        return sorted(namespace for namespace in self._claims if not is_pinned(namespace))
+
+    def claims(self, namespaces: Sequence[str]) -> list[NamespaceClaims]:
+        return [NamespaceClaims(self._claims.get(namespace, {}), Change()) for namespace in namespaces]
+
+    def _add(self, broker_id: str, document: JsonObject) -> None:
+        for bundle in document.names():
+            namespace, _, text = bundle.rpartition("/")
+            claims, bundle_range = self._claims[namespace], parse_range(text, document.origin)
+            claim = Claim(document.origin, ServiceUnitState.OWNED, broker_id, frozenset({broker_id}), Change())
+            other = claims.get(bundle_range)
+            claims[bundle_range] = claim if other is None else replace(other, rival=broker_id)
+
+
+def list_namespaces(tree: ZNodeTree, base: str) -> list[str]:
+    """Names two levels below a base, heartbeats and SLA monitors left out."""
+    (tenants,) = tree.children([base])
+    names = tenants.names if tenants else ()
+    below = tree.children([f"{base}/{tenant}" for tenant in names])
+    found = [f"{tenant}/{name}" for tenant, c in zip(names, below, strict=True) if c for name in c.names]
+    return [namespace for namespace in found if not is_pinned(namespace)]
+
+
+def decode_record(node: ZNode) -> Claim:
+    """A service-unit record as a claim."""
+    record = ServiceUnitRecord.decode(node.data, node.path)
+    parties = {record.owner}
+    if record.state.is_in_flight:
+        parties |= {record.source, record.destination}
+    return Claim(
+        origin=node.path,
+        state=record.state,
+        owner=record.owner,
+        parties=frozenset(party for party in parties if party is not None),
+        change=Change(node.mzxid, node.mtime_ms),
+        version_id=record.version_id,
+        znode_version=node.version,
+    )
+
+
+def decode_ephemeral(node: ZNode, brokers: Mapping[str, str]) -> Claim:
+    """A modular owner's node as a claim; `brokers` are broker ids by the addresses that they registered."""
+    document = JsonObject.decode(node.data, node.path)
+    fields = ("httpUrl", "httpUrlTls", "nativeUrl", "nativeUrlTls")
+    urls = [url for url in map(document.optional_text, fields) if url is not None]
+    owner = document.optional_text("brokerId") or next((brokers[url] for url in urls if url in brokers), None)
+    if owner is None:
+        owner = _name_unregistered(urls, node.path)
+    # A disabled owner refuses lookups: it is about to unload the bundle.
+    is_leaving = document.flag("disabled")
+    return Claim(
+        origin=node.path,
+        state=ServiceUnitState.RELEASING if is_leaving else ServiceUnitState.OWNED,
+        owner=owner,
+        parties=frozenset({owner}),
+        change=Change(node.mzxid, node.mtime_ms),
+        znode_version=node.version,
+    )
+
+
+def _name_unregistered(urls: Sequence[str], path: str) -> str:
+    """The id of an owner that is registered no more: its node outlives it by up to a session time-out."""
+    for url in urls:
+        scheme, _, address = url.partition("://")
+        if scheme in ("http", "https") and address.rpartition(":")[0]:
+            return address.rstrip("/")
+    raise InputError(f"{path} names no owner", "repair the node, or unload the bundle")

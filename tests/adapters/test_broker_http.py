@@ -1,0 +1,89 @@
+"""HTTP of brokers that are slow, large, elsewhere or not there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from evenkeel.adapters import broker_http
+from evenkeel.adapters.broker_http import PooledBrokerHttp
+
+TIMEOUT_S = 1.0
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by the path: /ok, /token, /moved, /denied, /slow, /large."""
+
+    def do_GET(self) -> None:
+        status = {"/moved": 307, "/denied": 401}.get(self.path, 200)
+        self.send_response(status)
+        if self.path == "/moved":
+            self.send_header("Location", "/ok")
+        self.end_headers()
+        try:
+            if self.path == "/slow":
+                # Drips: each read is in time, the whole is not.
+                for _ in range(30):
+                    self.wfile.write(b".")
+                    time.sleep(TIMEOUT_S / 10)
+            self.wfile.write(b"x" * 2_000_000 if self.path == "/large" else self._body())
+        except OSError:
+            return
+
+    def _body(self) -> bytes:
+        return self.headers.get("Authorization", "none").encode() if self.path == "/token" else b"{}"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output quiet."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_answers_come_in_the_order_of_the_urls(broker: str) -> None:
+    urls = [f"{broker}/ok", f"{broker}/token", f"{broker}/denied", f"{broker}/ok"]
+    with PooledBrokerHttp(TIMEOUT_S, {"Authorization": "Bearer t"}) as http:
+        answers = http.fetch(urls)
+    assert [a.url for a in answers] == urls
+    assert [a.body for a in answers] == [b"{}", b"Bearer t", None, b"{}"]
+    assert (answers[2].problem, answers[2].status) == ("HTTP 401", 401)
+
+
+def test_redirect_is_not_followed(broker: str) -> None:
+    with PooledBrokerHttp(TIMEOUT_S) as http:
+        (answer,) = http.fetch([f"{broker}/moved"])
+    assert (answer.body, answer.problem) == (None, "HTTP 307")
+
+
+def test_body_that_drips_ends_at_the_deadline(broker: str) -> None:
+    begin = time.monotonic()
+    with PooledBrokerHttp(TIMEOUT_S) as http:
+        (answer,) = http.fetch([f"{broker}/slow"])
+    assert answer.body is None
+    assert "within 1 s" in (answer.problem or "")
+    assert time.monotonic() - begin < 3 * TIMEOUT_S
+
+
+def test_body_beyond_the_bound_is_dropped(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_http, "LARGEST_BODY_BYTES", 1_000_000)
+    with PooledBrokerHttp(TIMEOUT_S) as http:
+        (answer,) = http.fetch([f"{broker}/large"])
+    assert (answer.body, answer.problem) == (None, "more than 1000000 bytes")
+
+
+def test_broker_that_is_not_there_is_a_problem_and_no_exception() -> None:
+    with PooledBrokerHttp(TIMEOUT_S) as http:
+        refused, nonsense = http.fetch(["http://127.0.0.1:1/ok", "http://[/ok"])
+    assert refused.body is None
+    assert refused.problem
+    assert nonsense.body is None
+    assert nonsense.problem
