@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from evenkeel.model.errors import InputError, RefusedError
 from evenkeel.model.run import RunState, StepResult, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import LoadManager
 from evenkeel.stages.apply import apply_plan
 from evenkeel.stages.snapshot import take_snapshot
 from evenkeel.stages.verify import verify_run
@@ -257,8 +259,39 @@ def test_plan_id_that_does_not_match_its_bytes_is_refused(stage: Callable[..., S
     plan_id = scene.plan(1)
     file = tmp_path / "lake" / "plans" / plan_id / "plan.json"
     file.write_bytes(file.read_bytes().replace(b'"truncated":false', b'"truncated":true '))
-    with pytest.raises(
-        InputError, match=f"plan id {plan_id} does not match the bytes of its plan.json: plan again"
-    ):
+    with pytest.raises(InputError, match=f"plan id {plan_id} does not match the bytes of its plan.json: plan again"):
         scene.apply(plan_id)
     assert scene.is_untouched
+
+
+def test_plan_for_another_kind_of_cluster_is_refused(stage: Callable[..., Scene]) -> None:
+    scene = stage("extensible")
+    manifest = dataclasses.replace(
+        take_snapshot(scene.lake, scene.connection, SETTINGS), load_manager=LoadManager.MODULAR
+    )
+    plan_id = store_plan(scene.lake, manifest, make_transfers(scene.lake, manifest, 1))
+    with pytest.raises(RefusedError, match="made for a cluster of kind modular, this one is extensible: plan again"):
+        scene.apply(plan_id)
+    assert scene.is_untouched
+
+
+def test_lost_connection_drops_the_watches_and_the_step_still_settles(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage(hand_over_delay_s=1.0)
+    plan_id = scene.plan(1)
+    cut = []
+    next_changes = ZooKeeperClusterView.next_changes
+
+    def cut_once(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
+        if not cut:
+            cut.append(view)
+            client = view._session._client
+            client._connection._socket.shutdown(socket.SHUT_RDWR)
+            assert eventually(lambda: client.connected)
+        return next_changes(view, timeout_s)
+
+    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", cut_once)
+    state, results, detail = scene.apply(plan_id)
+    assert cut
+    assert (state, [r.state for r in results]) == (RunState.DONE, [StepState.SETTLED]), detail

@@ -111,9 +111,9 @@ class ZooKeeperClusterView:
             return frozenset(changed)
 
     def _on_change(self, by_path: Mapping[str, str], event: WatchedEvent) -> None:
-        # A session event has no path of a bundle; the next call finds out what became of the session.
-        if event.path in by_path:
-            self._changes.put(by_path[event.path])
+        # kazoo drops its watches with the connection and says so without a path: then all must be looked at again.
+        for bundle in [by_path[event.path]] if event.path in by_path else by_path.values():
+            self._changes.put(bundle)
 
     def _is_local(self, path: str) -> bool:
         """Local policies and switches are in the cluster's own store, all other policies in the configuration store."""

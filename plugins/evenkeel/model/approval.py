@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.artifacts import check_schema_version, decoding
 
 APPROVAL_SCHEMA_VERSION = 1
 
@@ -27,4 +27,5 @@ class Approval:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> Approval:
         check_schema_version(fields, APPROVAL_SCHEMA_VERSION, uri)
-        return cls(**fields)
+        with decoding("an approval", uri):
+            return cls(**fields)

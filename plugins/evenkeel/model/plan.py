@@ -13,9 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json, digest, sha256_hex
-from evenkeel.model.errors import InputError
 from evenkeel.model.moments import format_time, parse_time
 from evenkeel.model.tables import column
 
@@ -120,10 +119,8 @@ class Plan:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> Plan:
         check_schema_version(fields, PLAN_SCHEMA_VERSION, uri)
-        try:
+        with decoding("a plan", uri):
             return cls(**{**fields, "expires_at": parse_time(fields["expires_at"])})
-        except (TypeError, KeyError) as error:
-            raise InputError(f"{uri} is not a plan ({error})", "plan again") from error
 
 
 def digest_rows(rows: Iterable[Any]) -> str:

@@ -6,14 +6,16 @@ beside them, so a job that is submitted twice answers once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version
-from evenkeel.model.canonical import digest
+from evenkeel.model.artifacts import check_schema_version, decoding
+from evenkeel.model.errors import InputError
 
 REQUEST_SCHEMA_VERSION = 1
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][-.\w]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,10 @@ class PlanRequest:
     library_version: str
     schema_version: int = REQUEST_SCHEMA_VERSION
 
-    @property
-    def settings_digest(self) -> str:
-        return digest(self.settings)
+    def __post_init__(self) -> None:
+        # The id becomes a folder's name.
+        if not _REQUEST_ID.fullmatch(self.request_id):
+            raise InputError(f"{self.request_id!r} is not a request id", "use letters, digits, - . and _ only")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,4 +41,5 @@ class PlanRequest:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> PlanRequest:
         check_schema_version(fields, REQUEST_SCHEMA_VERSION, uri)
-        return cls(**fields)
+        with decoding("a request", uri):
+            return cls(**fields)

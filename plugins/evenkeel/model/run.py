@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json
-from evenkeel.model.errors import InputError
 
 JOURNAL_SCHEMA_VERSION = 1
 RUN_SCHEMA_VERSION = 1
@@ -65,14 +64,10 @@ class JournalEntry:
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> JournalEntry:
-        try:
+        with decoding("a journal entry", path):
             fields = json.loads(data)
             check_schema_version(fields, JOURNAL_SCHEMA_VERSION, path)
             return cls(**fields | {"state": StepState(fields["state"])})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(
-                f"{path} holds no journal entry ({error})", "finish the run with the version that began it"
-            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +109,6 @@ class RunRecord:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> RunRecord:
         check_schema_version(fields, RUN_SCHEMA_VERSION, uri)
-        results = tuple(StepResult(**{**r, "state": StepState(r["state"])}) for r in fields["results"])
-        return cls(**{**fields, "state": RunState(fields["state"]), "results": results})
+        with decoding("a run", uri):
+            results = tuple(StepResult(**{**r, "state": StepState(r["state"])}) for r in fields["results"])
+            return cls(**{**fields, "state": RunState(fields["state"]), "results": results})

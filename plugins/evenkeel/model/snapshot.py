@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import digest
 from evenkeel.model.errors import InputError
 from evenkeel.model.moments import format_time, parse_time
@@ -163,13 +163,14 @@ class SnapshotManifest:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> SnapshotManifest:
         check_schema_version(fields, SNAPSHOT_SCHEMA_VERSION, uri)
-        values = {name: value for name, value in fields.items() if name != "snapshot_id"}
-        for name in ("brokers_without_report", "brokers_with_stale_report", "notes"):
-            values[name] = tuple(values[name])
-        values["taken_at"] = parse_time(values["taken_at"])
-        values["load_manager"] = LoadManager(values["load_manager"])
-        values["tables"] = {name: TableFile(**table) for name, table in values["tables"].items()}
-        return cls(**values)
+        with decoding("a snapshot's manifest", uri):
+            values = {name: value for name, value in fields.items() if name != "snapshot_id"}
+            for name in ("brokers_without_report", "brokers_with_stale_report", "notes"):
+                values[name] = tuple(values[name])
+            values["taken_at"] = parse_time(values["taken_at"])
+            values["load_manager"] = LoadManager(values["load_manager"])
+            values["tables"] = {name: TableFile(**table) for name, table in values["tables"].items()}
+            return cls(**values)
 
 
 def snapshot_id(cluster: str, taken_at: datetime, table_digests: Mapping[str, str]) -> str:

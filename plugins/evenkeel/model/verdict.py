@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version
+from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.errors import RefusedError
 
 VERDICT_SCHEMA_VERSION = 1
@@ -70,4 +70,6 @@ class Verdict:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> Verdict:
         check_schema_version(fields, VERDICT_SCHEMA_VERSION, uri)
-        return cls(fields["subject"], tuple(Check(**check) for check in fields["checks"]), fields["library_version"])
+        with decoding("a verdict", uri):
+            checks = tuple(Check(**check) for check in fields["checks"])
+            return cls(fields["subject"], checks, fields["library_version"])

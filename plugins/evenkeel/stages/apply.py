@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from evenkeel import __version__
+from evenkeel.adapters.cluster_kind import recognise_kind
 from evenkeel.adapters.cluster_source import open_cluster
 from evenkeel.adapters.cluster_view import (
     EphemeralOwnership,
@@ -99,6 +100,7 @@ def _open(
     """Connect the view and the writer that a kind of cluster needs."""
     with open_cluster(connection) as source:
         registrations = read_registrations(source)
+        _require_kind(kind, recognise_kind(source, connection.cluster, registrations).load_manager)
     with ExitStack() as stack:
         session = stack.enter_context(_session(connection.zookeeper, connection, settings))
         configuration = session
@@ -127,7 +129,12 @@ def _choose(
         broker_by_url = {url: broker.broker_id for broker in registrations for url in broker.urls}
         admin = stack.enter_context(PulsarAdmin(url_by_broker, settings.admin_call_timeout_s))
         return EphemeralOwnership(root, broker_by_url), AdminCallWriter(fence, journal, root, admin)
-    raise RefusedError(f"a plan for a cluster of kind {kind} cannot be applied", "plan from a snapshot of the cluster")
+    raise RefusedError(f"this version cannot apply a plan to a cluster of kind {kind}", "apply its steps by hand")
+
+
+def _require_kind(planned: LoadManager, found: LoadManager) -> None:
+    if found is not planned:
+        raise RefusedError(f"the plan was made for a cluster of kind {planned}, this one is {found}", "plan again")
 
 
 def _session(hosts: str, connection: ClusterConnection, settings: Settings) -> ZooKeeperSession:

@@ -14,7 +14,7 @@ from evenkeel.model.errors import InputError, RefusedError
 from evenkeel.model.request import PlanRequest
 from evenkeel.model.settings import Settings
 
-JOBS = ("profile_load", "find_split_candidates", "plan_transfers")
+PLANNING_JOB = "plan_transfers"
 
 
 def request_plan(
@@ -43,7 +43,7 @@ def run_jobs(
     lake: Lake, request: PlanRequest, master: str, logs: Path, deadline_s: float, on_job: Callable[[str], None]
 ) -> dict[str, Any]:
     """Run the three jobs one after the other by spark-submit, and answer what the last one said."""
-    from evenkeel_spark.submit import submit
+    from evenkeel_spark.submit import JOBS, submit
 
     for job in JOBS:
         on_job(job)
@@ -53,7 +53,7 @@ def run_jobs(
 
 def read_planned(lake: Lake, request_id: str) -> dict[str, Any]:
     """What the planning job answered: plan_id, plan_uri, snapshot_id, seconds."""
-    answer = RequestStore(lake).read_answer(request_id, JOBS[-1])
+    answer = RequestStore(lake).read_answer(request_id, PLANNING_JOB)
     if answer is None:
         raise InputError(f"request {request_id} has no plan yet", "run its Spark jobs first")
     return answer

@@ -1,0 +1,1 @@
+"""Transforms, DataFrame to DataFrame, one concept a module; apply them with `.transform(f, args)`."""
