@@ -20,6 +20,7 @@ from evenkeel.planning.report_style import STYLE
 SHOWN_STEPS = 1_000
 SHOWN_REJECTIONS = 200
 _BYTES_PER_MEGABYTE = 1_000_000
+_ARROW = '<span class="arrow">→</span>'
 _SEVERITY_CLASS = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.INFO: "soft"}
 
 
@@ -92,14 +93,16 @@ def _tiles(plan: Plan, steps: Sequence[Step]) -> str:
     sessions = sum(step.sessions for step in steps)
     client_s = sum(step.disruption_client_ms for step in steps) / MILLI
     tiles.append(_tile("sessions that reconnect", f"{sessions:,}", f"{client_s:,.0f} client-seconds of disruption"))
-    broken = [sum(plan.violations.get(when, {}).values()) for when in ("before", "after")]
-    if any(broken):
-        names = ", ".join(_words(name) for name, count in plan.violations["before"].items() if count)
-        tiles.append(_tile("rules broken or strained", f"{broken[0]:,}{_ARROW}{broken[1]:,}", names))
+    misplaced = [_misplaced(plan, when) for when in ("before", "after")]
+    if any(misplaced):
+        value = f"{misplaced[0]:,}{_ARROW}{misplaced[1]:,}"
+        tiles.append(_tile("bundles in the wrong place", value, "by isolation policies, or on brokers to be emptied"))
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
-_ARROW = '<span class="arrow">→</span>'
+def _misplaced(plan: Plan, when: str) -> int:
+    counts = plan.violations.get(when, {})
+    return int(counts.get("misplaced", 0) + counts.get("to_be_emptied", 0))
 
 
 def _tile(label: str, value: str, note: str) -> str:
