@@ -1,0 +1,203 @@
+"""Airflow as a person sees it through its REST API: trigger a Dag, watch it, answer its questions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from evenkeel.model.errors import RefusedError, UnavailableError
+from evenkeel.model.moments import parse_time
+
+REQUEST_TIMEOUT_S = 30.0
+POLL_S = 1.0
+FINAL_STATES = frozenset({"success", "failed"})
+AWAITING_INPUT = "awaiting_input"
+APPROVE, REJECT = "Approve", "Reject"
+RETURN_VALUE = "return_value"
+# An answer that overtakes the executor's word on the first half of the task makes Airflow 3.3 fail the task: the
+# scheduler then finds it queued again where it expects it to wait. No person is that fast; a program is.
+QUESTION_SETTLES_AFTER = timedelta(seconds=5)
+
+TaskStates = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A question that waits for a person."""
+
+    task_id: str
+    subject: str
+    body: str
+    form: Mapping[str, Any]
+
+    @property
+    def plan_id(self) -> str | None:
+        """The plan that the question shows."""
+        return self.form.get("plan_id")
+
+
+class AirflowClient:
+    """A user's session with an Airflow; knows nothing of how that Airflow was started."""
+
+    def __init__(self, base_url: str, user: str) -> None:
+        self.url = base_url
+        self.user = user
+        self._http = httpx.Client(base_url=base_url, timeout=REQUEST_TIMEOUT_S, trust_env=False)
+
+    def log_in(self, password: str) -> None:
+        """Get a token for all later calls; the password is not kept."""
+        answer = self._call("POST", "/auth/token", {"username": self.user, "password": password})
+        self._http.headers["Authorization"] = f"Bearer {answer['access_token']}"
+
+    def close(self) -> None:
+        self._http.close()
+
+    def health(self) -> dict[str, str | None]:
+        """The state of each part of Airflow: healthy, unhealthy, or null where it never spoke."""
+        return {part: report["status"] for part, report in self._call("GET", "/api/v2/monitor/health").items()}
+
+    def dag_ids(self) -> set[str]:
+        """The Dags that were parsed."""
+        return {dag["dag_id"] for dag in self._call("GET", "/api/v2/dags")["dags"]}
+
+    def import_errors(self) -> dict[str, str]:
+        """Dag files that could not be parsed, each with its traceback."""
+        errors = self._call("GET", "/api/v2/importErrors")["import_errors"]
+        return {error["filename"]: error["stack_trace"] for error in errors}
+
+    def pause(self, dag_id: str) -> None:
+        """Let no new run of a Dag begin, neither by schedule nor by hand."""
+        self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True})
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a Dag run; one with a schedule and no run yet begins at once."""
+        self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Ask for a run and answer its id; while the Dag is paused the run waits."""
+        body = {"logical_date": None, "conf": dict(conf or {})}
+        return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def run_ids(self, dag_id: str) -> list[str]:
+        """The runs of a Dag, oldest first."""
+        runs = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=run_after")["dag_runs"]
+        return [run["dag_run_id"] for run in runs]
+
+    def wait_for_first_run(self, dag_id: str, deadline_s: float) -> str:
+        """The first run of a Dag with a schedule; once it is not paused, Airflow begins one for the slot just past."""
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            for run_id in self.run_ids(dag_id):
+                return run_id
+            time.sleep(POLL_S)
+        raise UnavailableError(f"{dag_id} has not run within {deadline_s:g} s", f"look at {self.url}")
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self._call("GET", _run(dag_id, run_id))["state"])
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """The state of each task of a run; null before Airflow has looked at it."""
+        instances = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances")["task_instances"]
+        return {instance["task_id"]: instance["state"] for instance in instances}
+
+    def wait(
+        self,
+        dag_id: str,
+        run_id: str,
+        deadline_s: float,
+        on_state: Callable[[TaskStates], None] = lambda states: None,
+        on_question: Callable[[PendingApproval], bool | None] = lambda question: None,
+    ) -> str:
+        """Wait until a run has ended and answer its final state.
+
+        `on_state` is told of every change of the tasks. `on_question` is shown each open question and says yes, no, or
+        None to leave it open; where Airflow loses an answer and asks again, so does this.
+        """
+        known: TaskStates = {}
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            state, states = self.run_state(dag_id, run_id), self.task_states(dag_id, run_id)
+            if states != known:
+                on_state(states)
+                known = states
+            if state in FINAL_STATES:
+                return state
+            if AWAITING_INPUT in states.values():
+                self._answer(dag_id, run_id, on_question)
+            time.sleep(POLL_S)
+        raise UnavailableError(
+            f"run {run_id} of {dag_id} has not ended within {deadline_s:g} s ({dict(known)})", f"look at {self.url}"
+        )
+
+    def pending_approvals(self, dag_id: str, run_id: str) -> list[PendingApproval]:
+        """The questions of a run that nobody has answered yet, each as soon as it may safely be answered."""
+        asked_before = datetime.now(UTC) - QUESTION_SETTLES_AFTER
+        details = self._call("GET", f"{_run(dag_id, run_id)}/hitlDetails?response_received=false")["hitl_details"]
+        return [
+            PendingApproval(
+                detail["task_instance"]["task_id"],
+                detail["subject"],
+                detail["body"] or "",
+                {name: field["value"] for name, field in detail["params"].items()},
+            )
+            for detail in details
+            if detail["task_instance"]["state"] == AWAITING_INPUT and parse_time(detail["created_at"]) < asked_before
+        ]
+
+    def respond(
+        self, dag_id: str, run_id: str, task_id: str, approve: bool, form: Mapping[str, Any] | None = None
+    ) -> None:
+        """Answer a question as this user; the form says which plan the answer is about."""
+        answer = {"chosen_options": [APPROVE if approve else REJECT], "params_input": dict(form or {})}
+        self._call("PATCH", f"{_task(dag_id, run_id, task_id)}/-1/hitlDetails", answer)
+
+    def _answer(self, dag_id: str, run_id: str, on_question: Callable[[PendingApproval], bool | None]) -> None:
+        for question in self.pending_approvals(dag_id, run_id):
+            approve = on_question(question)
+            if approve is not None:
+                self.respond(dag_id, run_id, question.task_id, approve, question.form)
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """The log of a task's last try as plain lines."""
+        tries = self._call("GET", _task(dag_id, run_id, task_id))["try_number"]
+        content = self._call("GET", f"{_task(dag_id, run_id, task_id)}/logs/{tries}?full_content=true")["content"]
+        return "\n".join(_log_line(entry) for entry in content)
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = RETURN_VALUE) -> Any:
+        """A value that a task left behind."""
+        return self._call("GET", f"{_task(dag_id, run_id, task_id)}/xcomEntries/{quote(key, safe='')}")["value"]
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise UnavailableError(
+                f"Airflow at {self.url} did not answer {method} {path} ({error})", "look at its logs"
+            ) from error
+        if response.is_error:
+            raise RefusedError(
+                f"Airflow refused {method} {path} with {response.status_code} ({response.text})", f"look at {self.url}"
+            )
+        return response.json()
+
+
+def _run(dag_id: str, run_id: str) -> str:
+    return f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+
+
+def _task(dag_id: str, run_id: str, task_id: str) -> str:
+    return f"{_run(dag_id, run_id)}/taskInstances/{task_id}"
+
+
+def _log_line(entry: Any) -> str:
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    details = entry.get("error_detail") or []
+    causes = [f"{detail['exc_type']}: {detail['exc_value']}" for detail in details]
+    return " ".join([str(entry.get("timestamp") or ""), str(entry.get("event") or ""), *causes]).strip()
