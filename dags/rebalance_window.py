@@ -17,9 +17,10 @@ from pathlib import Path
 
 from airflow.sdk import Param, chain, dag
 
+from evenkeel.model.request import STRATEGIES
 from evenkeel.orchestration.applying import apply_plan, verify_run
 from evenkeel.orchestration.approving import DEFAULT_TIMEOUT_MINUTES, PlanApprovalOperator, record_approval
-from evenkeel.orchestration.planning import STRATEGIES, check_plan, has_steps, request_plan, submit_spark_job
+from evenkeel.orchestration.planning import check_plan, has_steps, request_plan, submit_spark_job
 
 JOBS = Path(__file__).resolve().parents[1] / "spark" / "jobs"
 

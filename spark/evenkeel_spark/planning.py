@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from evenkeel.model.errors import InputError
 from evenkeel.model.load import Resource, limit_units
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.pool_plan import PoolPlan
@@ -17,8 +16,6 @@ from evenkeel_spark.transforms.cpu_shares import with_cpu_shares
 from evenkeel_spark.transforms.pools import by_pool, owned_bundles, without_system_namespaces
 from evenkeel_spark.transforms.transfers import PlanningInputs, pool_plans
 
-STRATEGIES = ("certified",)
-
 
 @dataclass(frozen=True, slots=True)
 class SolvedPools:
@@ -26,12 +23,6 @@ class SolvedPools:
 
     plans: Sequence[PoolPlan]
     seconds: float
-
-
-def require_known_strategy(strategy: str) -> None:
-    """Refuse a strategy that nobody has written."""
-    if strategy not in STRATEGIES:
-        raise InputError(f"there is no strategy {strategy!r}", f"choose one of {', '.join(STRATEGIES)}")
 
 
 def solve_pools(spark: SparkSession, profiles: DataFrame, inputs: PlanningInputs) -> SolvedPools:

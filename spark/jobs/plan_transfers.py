@@ -13,12 +13,11 @@ from evenkeel_spark.artifacts import CANDIDATES, PROFILES
 from evenkeel_spark.cluster import read_cluster
 from evenkeel_spark.io import FrameStore
 from evenkeel_spark.job import JobContext, main
-from evenkeel_spark.planning import require_known_strategy, solve_pools
+from evenkeel_spark.planning import solve_pools
 from evenkeel_spark.transforms.transfers import PlanningInputs
 
 
 def plan_transfers(job: JobContext) -> dict[str, Any]:
-    require_known_strategy(job.request.strategy)
     profile_id = job.answer_of("profile_load")["profile_id"]
     candidates_id = job.answer_of("find_split_candidates")["candidates_id"]
     cluster = read_cluster(job.lake, job.request.cluster, job.request.snapshot_id)

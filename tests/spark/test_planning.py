@@ -13,7 +13,7 @@ from evenkeel.model.settings import Settings
 from evenkeel.planning.load import share_cpu
 from evenkeel_spark.history import find_history
 from evenkeel_spark.io import read_bundle_history
-from evenkeel_spark.planning import require_known_strategy, solve_pools
+from evenkeel_spark.planning import solve_pools
 from evenkeel_spark.transforms.cpu_shares import with_cpu_shares
 from evenkeel_spark.transforms.pools import by_pool
 from evenkeel_spark.transforms.profiles import bundle_profiles
@@ -103,8 +103,3 @@ def test_idle_and_system_bundles_are_not_planned_but_use_cpu(spark: SparkSession
     profiles = profiles_of(spark, lake, manifest.snapshot_id)
     (plan,) = solve_pools(spark, profiles, PlanningInputs(brokers, Policies(), Settings())).plans
     assert [(broker.broker_id, broker.used[0]) for broker in plan.brokers] == [("b1:8080", 75_000), ("b2:8080", 0)]
-
-
-def test_unknown_strategy_names_the_known_ones() -> None:
-    with pytest.raises(InputError, match="no strategy 'wild': choose one of certified"):
-        require_known_strategy("wild")

@@ -27,14 +27,14 @@ class Answer:
         return json.loads(self.out)
 
 
-def evenkeel(*arguments: object, cwd: Path | None = None) -> Answer:
+def evenkeel(*arguments: object, cwd: Path | None = None, deadline_s: float = COMMAND_DEADLINE_S) -> Answer:
     """Run `evenkeel` with arguments and wait for its end."""
     done = subprocess.run(
         [str(EVENKEEL), *map(str, arguments)],
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=COMMAND_DEADLINE_S,
+        timeout=deadline_s,
         check=False,
     )
     return Answer(done.returncode, done.stdout, done.stderr)

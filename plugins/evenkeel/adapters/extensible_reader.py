@@ -118,4 +118,7 @@ def _to_resources(percentages: JsonObject, broker_id: str, settings: Settings) -
     for name, (unit, limit, metric) in limits.items():
         resources[f"{name}_usage_{unit}"] = percentages.figure(metric) / 100.0 * limit
         resources[f"{name}_limit_{unit}"] = limit
+    if capacity is None:
+        # A share of a network whose speed nobody knows is no traffic; what bundles carry is known in bytes anyway.
+        resources |= {"bandwidth_in_usage_kbps": None, "bandwidth_out_usage_kbps": None}
     return resources

@@ -23,13 +23,12 @@ from evenkeel.execution.verification import BrokerCheck
 from evenkeel.fleet.settings import LoadManagerKind
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import RunStoppedError
+from evenkeel.orchestration.airflow_client import PendingApproval, TaskStates
 from evenkeel.orchestration.local_airflow import LocalAirflow
 from evenkeel.resources import find_resource
 
-COLLECT_DEADLINE_S = 180.0
-APPROVAL_DEADLINE_S = 240.0
-REBALANCE_DEADLINE_S = 240.0
-POLL_S = 0.5
+COLLECT_DEADLINE_S = 240.0
+REBALANCE_DEADLINE_S = 480.0
 CONNECTION_ID = "evenkeel_default"
 
 
@@ -80,16 +79,13 @@ def _play(stack: ExitStack, folder: Path, size: FleetSize, show: _Show) -> dict[
     show.say(f"[green]✓[/] Airflow is up at {airflow.url}")
     _collect(airflow)
     show.say("[green]✓[/] Dag collect_load: the cluster's load is in the lake, and passed its gate")
-    run_id = airflow.trigger("rebalance_window")
-    airflow.unpause("rebalance_window")
-    stored = _approve(airflow, run_id, lake, show)
-    _wait(airflow, "rebalance_window", run_id, REBALANCE_DEADLINE_S)
-    return _conclude(airflow, run_id, stored, show, time.monotonic() - started_s)
+    plan_id, run_id = _rebalance(airflow, lake, show)
+    return _conclude(airflow, run_id, PlanStore(lake).load(plan_id), show, time.monotonic() - started_s)
 
 
 def _start_airflow(folder: Path, connection: ClusterConnection, lake: Lake) -> LocalAirflow:
     described = {
-        "conn_type": "generic",
+        "conn_type": "evenkeel",
         "host": connection.zookeeper,
         "extra": {"cluster": connection.cluster, "lake": lake.uri},
     }
@@ -97,31 +93,31 @@ def _start_airflow(folder: Path, connection: ClusterConnection, lake: Lake) -> L
 
 
 def _collect(airflow: LocalAirflow) -> None:
-    run_id = airflow.trigger("collect_load")
+    """Let the Dag run once by its schedule; more snapshots would only compete for the cores of one machine."""
     airflow.unpause("collect_load")
+    run_id = airflow.wait_for_first_run("collect_load", COLLECT_DEADLINE_S)
     _wait(airflow, "collect_load", run_id, COLLECT_DEADLINE_S)
-    # One snapshot is enough for the show; the schedule would compete for two cores.
     airflow.pause("collect_load")
 
 
-def _approve(airflow: LocalAirflow, run_id: str, lake: Lake, show: _Show) -> StoredPlan:
-    """Wait until the Dag asks for approval, show the plan, and say yes to exactly that plan."""
-    deadline_s = time.monotonic() + APPROVAL_DEADLINE_S
-    with working("Dag rebalance_window") as say:
-        while not (questions := airflow.pending_approvals("rebalance_window", run_id)):
-            states = airflow.task_states("rebalance_window", run_id)
-            if "failed" in states.values() or time.monotonic() > deadline_s:
-                _raise_for(airflow, "rebalance_window", run_id)
-            running = [task for task, state in states.items() if state == "running"]
-            say(f"Dag rebalance_window: {', '.join(running) or 'scheduling'}")
-            time.sleep(POLL_S)
-    (question,) = questions
-    stored = PlanStore(lake).load(str(question.plan_id))
-    show.say("[green]✓[/] Dag rebalance_window: the plan has passed its gate and waits for approval")
-    show.draw(lambda: print_plan(stored))
-    airflow.respond("rebalance_window", run_id, question.task_id, approve=True, form=question.form)
-    show.say(f"[green]✓[/] approved by {escape(airflow.user)} through Airflow's REST API")
-    return stored
+def _rebalance(airflow: LocalAirflow, lake: Lake, show: _Show) -> tuple[str, str]:
+    """Run the Dag, and approve the plan that it shows; answers the plan's id and the Dag run's."""
+    approved: list[str] = []
+
+    def approve(question: PendingApproval) -> bool:
+        plan_id = str(question.plan_id)
+        show.say("[green]✓[/] Dag rebalance_window: the plan has passed its gate and waits for approval")
+        show.draw(lambda: print_plan(PlanStore(lake).load(plan_id)))
+        show.say(f"[green]✓[/] approved by {escape(airflow.user)} through Airflow's REST API")
+        approved.append(plan_id)
+        return True
+
+    run_id = airflow.trigger("rebalance_window")
+    airflow.unpause("rebalance_window")
+    _wait(airflow, "rebalance_window", run_id, REBALANCE_DEADLINE_S, approve)
+    if not approved:
+        raise RunStoppedError("the cluster needs no move", "try another --seed")
+    return approved[-1], run_id
 
 
 def _conclude(airflow: LocalAirflow, run_id: str, stored: StoredPlan, show: _Show, seconds: float) -> dict[str, Any]:
@@ -149,20 +145,25 @@ def _conclude(airflow: LocalAirflow, run_id: str, stored: StoredPlan, show: _Sho
     return result
 
 
-def _wait(airflow: LocalAirflow, dag_id: str, run_id: str, deadline_s: float) -> None:
+def _wait(
+    airflow: LocalAirflow,
+    dag_id: str,
+    run_id: str,
+    deadline_s: float,
+    on_question: Callable[[PendingApproval], bool | None] = lambda question: None,
+) -> None:
     with working(f"Dag {dag_id}") as say:
 
-        def on_state(states: Any) -> None:
+        def on_state(states: TaskStates) -> None:
             running = [task for task, state in states.items() if state == "running"]
             say(f"Dag {dag_id}: {', '.join(running) or 'scheduling'}")
 
-        if airflow.wait(dag_id, run_id, deadline_s, on_state) != "success":
+        if airflow.wait(dag_id, run_id, deadline_s, on_state, on_question) != "success":
             _raise_for(airflow, dag_id, run_id)
 
 
 def _raise_for(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
     """Say which task of a run failed, and where its log is."""
     states = airflow.task_states(dag_id, run_id)
-    failed = next((task for task, state in states.items() if state == "failed"), None)
-    what = f"task {failed} of Dag {dag_id} failed" if failed else f"Dag {dag_id} did not come far enough in time"
-    raise RunStoppedError(what, f"read the logs in {airflow.home}")
+    failed = next((task for task, state in states.items() if state == "failed"), "none")
+    raise RunStoppedError(f"task {failed} of Dag {dag_id} failed", f"read the logs in {airflow.home}")

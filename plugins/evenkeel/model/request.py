@@ -15,6 +15,7 @@ from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.errors import InputError
 
 REQUEST_SCHEMA_VERSION = 1
+STRATEGIES = ("certified",)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][-.\w]*")
 
 
@@ -34,6 +35,8 @@ class PlanRequest:
         # The id becomes a folder's name.
         if not _REQUEST_ID.fullmatch(self.request_id):
             raise InputError(f"{self.request_id!r} is not a request id", "use letters, digits, - . and _ only")
+        if self.strategy not in STRATEGIES:
+            raise InputError(f"there is no strategy {self.strategy!r}", f"choose one of {', '.join(STRATEGIES)}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -9,7 +9,6 @@ HTTP; it does not import Airflow, which alone would cost seconds.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from evenkeel.fleet.embedded_zookeeper import find_free_port
 from evenkeel.fleet.supervised import SupervisedProcess
 from evenkeel.model.errors import UnavailableError
 from evenkeel.orchestration.airflow_client import AirflowClient
@@ -130,13 +130,6 @@ class LocalAirflow(AirflowClient):
             if time.monotonic() > end:
                 raise UnavailableError(f"{complaint} after {START_DEADLINE_S:g} s", f"read the logs in {self.home}")
             time.sleep(POLL_S)
-
-
-def find_free_port() -> int:
-    """A loopback port that nobody has at this moment; somebody may take it before it is used."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def _tail(log: Path) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT = timedelta(minutes=5)
 SPARK_TIMEOUT = timedelta(hours=1)
 GATE_TIMEOUT = timedelta(minutes=15)
-STRATEGIES = ("certified", "transfer-shedder", "threshold-shedder")
 
 
 @task(execution_timeout=REQUEST_TIMEOUT, **READER)
