@@ -9,18 +9,20 @@ kazoo would go on with a new session after a lost one; here a lost session stays
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import KazooException, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import WatchedEvent, ZnodeStat
 
 from evenkeel.model.errors import RunStoppedError, UnavailableError
 
+RECONNECT_POLL_S = 0.05
 log = logging.getLogger(__name__)
 
 Watch = Callable[[WatchedEvent], None]
@@ -99,17 +101,17 @@ class ZooKeeperSession:
     def read(self, paths: Sequence[str], watch: Watch | None = None) -> list[Node | None]:
         """Read nodes in one pipelined go; None for one that is absent. A watch also waits for absent ones."""
         pending = [self._require_alive().get_async(path, watch) for path in paths]
-        nodes = [self._node(result) for result in pending]
+        nodes = [self._node(path, watch, result) for path, result in zip(paths, pending, strict=True)]
         if watch is not None:
             for index, path in enumerate(paths):
-                if nodes[index] is None and self._await(self._client.exists_async(path, watch)) is not None:
+                if nodes[index] is None and self._repeat("exists_async", path, watch) is not None:
                     (nodes[index],) = self.read([path], watch)
         return nodes
 
     def children(self, path: str) -> list[str]:
         """Names of a node's children, sorted; none where the node is absent."""
         try:
-            return sorted(self._await(self._require_alive().get_children_async(path)))
+            return sorted(self._repeat("get_children_async", path))
         except NoNodeError:
             return []
 
@@ -135,22 +137,41 @@ class ZooKeeperSession:
             raise RunStoppedError(f"the ZooKeeper session at {self._hosts} has expired", _RESUME)
         return self._client
 
-    def _node(self, result: Any) -> Node | None:
+    def _node(self, path: str, watch: Watch | None, first: Any) -> Node | None:
         try:
-            data, stat = self._await(result)
+            data, stat = self._repeat("get_async", path, watch, first=first)
         except NoNodeError:
             return None
         return Node(data or b"", stat)
 
+    def _repeat(self, method: str, *arguments: Any, first: Any = None) -> Any:
+        """Await a read; one that got lost with the connection is sent again, as long as the session lives."""
+        deadline_s = time.monotonic() + self._call_timeout_s
+        result = first or getattr(self._require_alive(), method)(*arguments)
+        while True:
+            try:
+                return result.get(timeout=max(deadline_s - time.monotonic(), 0.0))
+            except ConnectionLoss as error:
+                if time.monotonic() > deadline_s:
+                    raise self._unconfirmed(error) from error
+            except NoNodeError:
+                raise
+            except (KazooException, KazooTimeoutError) as error:
+                raise self._unconfirmed(error) from error
+            time.sleep(RECONNECT_POLL_S)
+            result = getattr(self._require_alive(), method)(*arguments)
+
     def _await(self, result: Any) -> Any:
+        """Await a write; one that got lost may have happened, so it is never sent again."""
         try:
             return result.get(timeout=self._call_timeout_s)
         except NoNodeError:
             raise
         except (KazooException, KazooTimeoutError) as error:
-            raise RunStoppedError(
-                f"ZooKeeper at {self._hosts} did not confirm a call ({type(error).__name__})", _RESUME
-            ) from error
+            raise self._unconfirmed(error) from error
+
+    def _unconfirmed(self, error: Exception) -> RunStoppedError:
+        return RunStoppedError(f"ZooKeeper at {self._hosts} did not confirm a call ({type(error).__name__})", _RESUME)
 
     def _on_state(self, state: str) -> None:
         log.info("ZooKeeper session at %s is %s", self._hosts, state.lower())
