@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from pyspark.sql import SparkSession
 
 from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel_spark.session import open_session
 
 CLEAN_UP_TIMEOUT_S = 30.0
 
@@ -35,6 +37,14 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooK
     """A running ZooKeeper, shared by all tests of the run."""
     with EmbeddedZooKeeper(Path(tmp_path_factory.mktemp("zookeeper"))) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[SparkSession]:
+    """A Spark session on two cores of this machine, shared by all tests of the run."""
+    session = open_session("evenkeel tests", master="local[2]")
+    yield session
+    session.stop()
 
 
 @pytest.fixture

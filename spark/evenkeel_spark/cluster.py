@@ -24,13 +24,9 @@ class Cluster:
         return Policies.from_documents(self.policy_documents)
 
     @property
-    def policy_versions(self) -> dict[str, int]:
-        """The versions of the policies' nodes, for those documents that lie in one."""
-        return {
-            document.path: document.znode_version
-            for document in self.policy_documents
-            if document.path is not None and document.znode_version is not None
-        }
+    def policy_versions(self) -> dict[str, int | None]:
+        """The versions of the policies' nodes, for those documents that lie in one; null where a node was absent."""
+        return {d.path: d.znode_version for d in self.policy_documents if d.path is not None}
 
 
 def read_cluster(lake: Lake, cluster: str, snapshot_id: str) -> Cluster:

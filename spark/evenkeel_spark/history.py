@@ -27,14 +27,20 @@ class History:
 
 
 def find_history(lake: Lake, cluster: str, snapshot_id: str, days: float) -> History:
-    """The snapshot that was asked for, and all those of the days before it."""
+    """The snapshot that was asked for, and all complete ones of the days before it."""
     store = SnapshotStore(lake)
     now = store.load(cluster, snapshot_id)
     start = now.taken_at - timedelta(days=days)
     near = [store.load(cluster, other) for other in store.ids(cluster) if _may_lie_between(other, start, now.taken_at)]
     # An id is cut to whole seconds, a manifest is exact.
-    in_reach = [manifest for manifest in near if manifest.taken_at >= start and _moment(manifest) <= _moment(now)]
-    return History(sorted(in_reach, key=_moment, reverse=True))
+    in_reach = [manifest for manifest in near if manifest.taken_at >= start and _moment(manifest) < _moment(now)]
+    complete = [manifest for manifest in in_reach if not is_incomplete(manifest)]
+    return History([now, *sorted(complete, key=_moment, reverse=True)])
+
+
+def is_incomplete(manifest: SnapshotManifest) -> bool:
+    """Whether some broker's load was missing or old: as history, its zeros would pass for a quiet hour."""
+    return bool(manifest.brokers_without_report or manifest.brokers_with_stale_report)
 
 
 def _moment(manifest: SnapshotManifest) -> tuple[datetime, str]:

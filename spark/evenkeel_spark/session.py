@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.model.errors import UnavailableError
@@ -65,10 +66,12 @@ def _quiet_java() -> Iterator[None]:
         os.dup2(words.fileno(), STANDARD_ERROR)
         try:
             yield
-        except PySparkRuntimeError as error:
+        except (PySparkException, Py4JError) as error:
             words.seek(0)
             last = (words.read().decode(errors="replace").strip().splitlines() or [str(error)])[-1]
-            raise UnavailableError(f"Spark did not start ({last})", "see that Java 17 or newer runs here") from error
+            raise UnavailableError(
+                f"Spark did not start ({last})", "see that Java 17 or newer runs here, and that the master is right"
+            ) from error
         finally:
             os.dup2(own, STANDARD_ERROR)
             os.close(own)

@@ -21,3 +21,12 @@ def decode_error(text: str) -> EvenkeelError:
     kind = getattr(errors, fields["error"], EvenkeelError)
     error: EvenkeelError = kind(fields["cause"], fields["remedy"])
     return error
+
+
+def find_stated_error(output: str) -> EvenkeelError | None:
+    """The last error that a job stated in its output; None where it ended without a word."""
+    stated = [line for line in output.splitlines() if ERROR_PREFIX in line]
+    try:
+        return decode_error(stated[-1].partition(ERROR_PREFIX)[2]) if stated else None
+    except (ValueError, KeyError, TypeError):
+        return None  # cut off by the log; then nothing is known

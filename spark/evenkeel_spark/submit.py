@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pyspark
 
-from evenkeel.model.errors import EvenkeelError, InputError, UnavailableError
+from evenkeel.model.errors import InputError, UnavailableError
 from evenkeel.resources import find_resource
 from evenkeel_spark.packages import build_packages_zip, package_folders
 from evenkeel_spark.session import is_local
-from evenkeel_spark.stated_errors import ERROR_PREFIX, decode_error
+from evenkeel_spark.stated_errors import find_stated_error
 
 JOBS = ("profile_load", "find_split_candidates", "plan_transfers")
 DEFAULT_DEADLINE_S = 1800.0
@@ -45,7 +45,7 @@ def submit(
         command = _command(job, lake_uri, request_id, master, Path(scratch))
         code = _run(command, log_path, deadline_s, job)
     if code != 0:
-        raise find_error(log_path) or UnavailableError(
+        raise find_stated_error(log_path.read_text(errors="replace")) or UnavailableError(
             f"spark-submit of {job} ended with code {code}", f"read {log_path}"
         )
 
@@ -55,12 +55,6 @@ def job_file(job: str) -> Path:
     if job not in JOBS:
         raise InputError(f"there is no Spark job {job!r}", f"choose one of {', '.join(JOBS)}")
     return find_resource(f"spark/jobs/{job}.py")
-
-
-def find_error(log: Path) -> EvenkeelError | None:
-    """The error that a job stated in its log; None where it ended without a word."""
-    stated = [line for line in log.read_text(errors="replace").splitlines() if line.startswith(ERROR_PREFIX)]
-    return decode_error(stated[-1].removeprefix(ERROR_PREFIX)) if stated else None
 
 
 def _command(job: str, lake_uri: str, request_id: str, master: str, scratch: Path) -> list[str]:

@@ -41,3 +41,11 @@ def test_local_cluster_comes_up_is_read_and_goes_down_for_sure(tmp_path: Path, k
     assert eventually(lambda: not is_alive(up.document["pid"]))
     assert evenkeel("local", "status", "--home", home, "--json").document == {"running": False}
     assert evenkeel("local", "down", "--home", home).code == 1
+
+
+def test_folder_of_somebody_elses_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    answer = evenkeel("local", "up", "--home", tmp_path)
+    assert answer.code == 1
+    assert "is not empty and not of a local cluster: give another --home" in answer.err
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"

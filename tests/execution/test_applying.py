@@ -16,11 +16,12 @@ from kazoo.client import KazooClient
 from evenkeel.adapters.cluster_view import ZooKeeperClusterView
 from evenkeel.adapters.lake import Lake
 from evenkeel.adapters.plans import PlanStore
+from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.errors import InputError, RefusedError
+from evenkeel.model.errors import InputError, RefusedError, UnavailableError
 from evenkeel.model.run import RunState, StepResult, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.model.settings import Settings
@@ -294,3 +295,55 @@ def test_lost_connection_drops_the_watches_and_the_step_still_settles(
     state, results, detail = scene.apply(plan_id)
     assert cut
     assert (state, [r.state for r in results]) == (RunState.DONE, [StepState.SETTLED]), detail
+
+
+def test_intent_whose_call_was_never_made_is_called_by_the_next_run(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage("modular")
+    plan_id = scene.plan(1)
+
+    def no_answer(admin: PulsarAdmin, bundle: str, source: str, destination: str) -> None:
+        raise UnavailableError("the broker does not answer", "see why")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PulsarAdmin, "transfer", no_answer)
+        first = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    assert (first.state, [r.state for r in first.results]) == (RunState.STOPPED, [StepState.INTENDED])
+    quick = dataclasses.replace(SETTINGS, admin_call_timeout_s=1.0)
+    second = apply_plan(scene.lake, plan_id, scene.connection, quick)
+    assert (second.state, [r.state for r in second.results]) == (RunState.DONE, [StepState.SETTLED])
+    assert [entry["epoch"] for entry in scene.journal(plan_id)] == [second.epoch]
+
+
+def test_step_that_settled_after_its_run_gave_up_is_found_settled(stage: Callable[..., Scene]) -> None:
+    scene = stage(hand_over_delay_s=3.0)
+    plan_id = scene.plan(1)
+    impatient = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
+    first = apply_plan(scene.lake, plan_id, scene.connection, impatient)
+    again = apply_plan(scene.lake, plan_id, scene.connection, impatient)
+    assert (first.count(StepState.FAILED), again.count(StepState.FAILED)) == (1, 1)
+    assert again.state is RunState.STOPPED, "a failure is not forgotten by applying again"
+    (result,) = first.results
+    assert eventually(lambda: scene.fleet.owner_of(result.bundle) == result.destination)
+    third = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    assert (third.state, third.count(StepState.SETTLED)) == (RunState.DONE, 1)
+
+
+def test_stopped_run_tells_of_the_steps_that_are_under_way(stage: Callable[..., Scene]) -> None:
+    scene = stage(hand_over_delay_s=30.0)
+    manifest = take_snapshot(scene.lake, scene.connection, SETTINGS)
+    steps = [dataclasses.replace(step, wave=0) for step in make_transfers(scene.lake, manifest, 3)]
+    impatient = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
+    run = apply_plan(scene.lake, store_plan(scene.lake, manifest, steps), scene.connection, impatient)
+    assert [result.state for result in run.results] == [StepState.FAILED, StepState.APPLIED, StepState.APPLIED]
+
+
+def test_first_isolation_policy_of_a_cluster_stops_the_run(stage: Callable[..., Scene]) -> None:
+    scene = stage(brokers=3)
+    plan_id = scene.plan(1)
+    path = f"{scene.connection.pulsar_root}/admin/clusters/{scene.connection.cluster}/namespaceIsolationPolicies"
+    scene.client.create(path, b"{}")
+    state, results, detail = scene.apply(plan_id)
+    assert (state, results) == (RunState.STOPPED, [])
+    assert "namespaceIsolationPolicies has changed since the snapshot" in detail

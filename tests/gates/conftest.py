@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this room."""
+"""The session of all Spark tests, set as a user's session may be."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+TIME_ZONE = "spark.sql.session.timeZone"
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session on two cores of this machine; its time zone is not UTC, as that of a user's session may not be."""
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("evenkeel gates")
-        .config("spark.sql.session.timeZone", "Asia/Tokyo")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+
+@pytest.fixture
+def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
+    """A session whose time zone is not UTC: a verdict must not depend on it."""
+    usual = spark_session.conf.get(TIME_ZONE)
+    spark_session.conf.set(TIME_ZONE, "Asia/Tokyo")
+    yield spark_session
+    spark_session.conf.set(TIME_ZONE, str(usual))

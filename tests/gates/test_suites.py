@@ -51,7 +51,7 @@ def test_every_rule_is_used_by_a_suite() -> None:
 
 
 def test_unknown_suite_is_refused() -> None:
-    with pytest.raises(InputError, match=r"cannot read the suite .*nothing\.json"):
+    with pytest.raises(InputError, match=r"suites/nothing\.json is missing: install Evenkeel again"):
         read_suite("nothing")
 
 

@@ -12,6 +12,7 @@ from airflow.sdk import DAG
 from evenkeel.adapters.lake import Lake, to_arrow
 from evenkeel.adapters.snapshots import SnapshotContent, SnapshotStore
 from evenkeel.model.errors import InputError
+from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import SNAPSHOT_TABLES, LoadManager
 from evenkeel.model.verdict import Check, Severity, Verdict
 from evenkeel.orchestration.planning import find_gated_snapshot, has_steps, name_request, submit_spark_job
@@ -32,7 +33,7 @@ def store_snapshot(lake: Lake, minute: int, passed: bool | None) -> str:
     manifest = store.write(SnapshotContent("east", taken_at, LoadManager.EXTENSIBLE, tables))
     if passed is not None:
         check = Check("brokers", "fresh", Severity.CRITICAL, passed, "reports are fresh", "one is old")
-        store.write_verdict(manifest, Verdict(manifest.snapshot_id, (check,), "0.1.0"))
+        store.write_verdict(manifest, Settings(), Verdict(manifest.snapshot_id, (check,), "0.1.0"))
     return manifest.snapshot_id
 
 
@@ -41,13 +42,13 @@ def test_newest_snapshot_that_passed_is_planned_from(lake: Lake) -> None:
     wanted = store_snapshot(lake, 5, passed=True)
     store_snapshot(lake, 10, passed=False)
     store_snapshot(lake, 15, passed=None)
-    assert find_gated_snapshot(lake, "east") == wanted
+    assert find_gated_snapshot(lake, "east", Settings()) == wanted
 
 
 def test_without_a_passed_snapshot_nothing_is_planned(lake: Lake) -> None:
     store_snapshot(lake, 0, passed=False)
     with pytest.raises(InputError, match="no snapshot of cluster 'east'"):
-        find_gated_snapshot(lake, "east")
+        find_gated_snapshot(lake, "east", Settings())
 
 
 def test_request_is_named_after_run_and_try() -> None:

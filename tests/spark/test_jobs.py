@@ -20,8 +20,8 @@ from evenkeel.model.settings import Settings
 from evenkeel_spark.artifacts import PROFILES
 from evenkeel_spark.io import FrameStore
 from evenkeel_spark.job import JobContext, main, run
-from evenkeel_spark.stated_errors import ERROR_PREFIX
-from evenkeel_spark.submit import JOBS, find_error, job_file, submit
+from evenkeel_spark.stated_errors import ERROR_PREFIX, find_stated_error
+from evenkeel_spark.submit import JOBS, job_file, submit
 from support.lakes import (
     TAKEN_AT,
     make_policy,
@@ -151,8 +151,8 @@ def test_plan_before_its_profile_is_refused(lake: Lake) -> None:
 
 
 def test_submit_raises_the_error_that_the_job_stated(lake: Lake, tmp_path: Path) -> None:
-    write_request(lake, "some-snapshot", strategy="wild")
-    with pytest.raises(InputError, match="no strategy 'wild': choose one of certified"):
+    write_request(lake, "some-snapshot")
+    with pytest.raises(InputError, match="no answer of profile_load yet: run the job profile_load first"):
         submit("plan_transfers", lake.uri, "request-1", "local[1]", tmp_path / "job.log")
     assert (tmp_path / "job.log").read_text().count(ERROR_PREFIX) == 1
 
@@ -165,7 +165,7 @@ def test_submit_ends_a_job_at_its_deadline(lake: Lake, tmp_path: Path) -> None:
 def test_log_without_a_stated_error_has_none(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_text("java.lang.OutOfMemoryError\n")
-    assert find_error(log) is None
+    assert find_stated_error(log.read_text()) is None
 
 
 def test_job_that_does_not_exist_is_refused_by_name() -> None:

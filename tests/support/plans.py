@@ -82,7 +82,7 @@ def store_plan(
         strategy="certified",
         strategy_version=1,
         settings=Settings().to_json(),
-        policy_versions={p.path: p.znode_version for p in policies if p.path and p.znode_version is not None},
+        policy_versions={p.path: p.znode_version for p in policies if p.path},
         expires_at=expires_at or datetime.now(UTC) + timedelta(hours=1),
         step_counts={"transfers": len(steps), "splits": 0, "unloads": 0},
         steps_sha256=digest_rows(steps),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -10,9 +9,10 @@ from typing import Protocol
 
 from kazoo.protocol.states import WatchedEvent
 
+from evenkeel.adapters.ownership import decode_ephemeral
 from evenkeel.adapters.zookeeper import Node, ZooKeeperSession
+from evenkeel.adapters.zookeeper_reading import to_znode
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.errors import InputError
 from evenkeel.model.observation import BundleView
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 
@@ -40,7 +40,7 @@ class ServiceUnitOwnership:
 
 
 class EphemeralOwnership:
-    """Owners under /namespace, as the modular load manager keeps them: the node names the owner's web address."""
+    """Owners under /namespace, as the modular load manager keeps them: the node names the owner's addresses."""
 
     def __init__(self, pulsar_root: str, broker_by_url: Mapping[str, str]) -> None:
         self._root = f"{pulsar_root}/namespace"
@@ -50,12 +50,8 @@ class EphemeralOwnership:
         return f"{self._root}/{bundle}"
 
     def view(self, bundle: str, node: Node) -> BundleView:
-        try:
-            url = json.loads(node.data)["httpUrl"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.path(bundle)} names no owner ({error!r})", "see what its owner logs") from error
-        owner = self._broker_by_url.get(url, url)
-        return BundleView(bundle, ServiceUnitState.OWNED, owner, node.stat.version)
+        claim = decode_ephemeral(to_znode(self.path(bundle), (node.data, node.stat)), self._broker_by_url)
+        return BundleView(bundle, claim.state, claim.owner, node.stat.version)
 
 
 class ZooKeeperClusterView:

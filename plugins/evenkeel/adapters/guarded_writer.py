@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError
 
 from evenkeel.adapters.zookeeper import (
     Operation,
@@ -23,6 +23,7 @@ from evenkeel.adapters.zookeeper import (
     ZooKeeperSession,
     check,
     create,
+    delete,
     set_data,
 )
 from evenkeel.model.errors import EvenkeelError, FencedOutError, RefusedError
@@ -76,10 +77,11 @@ class Fence:
         """Let the next writer in at once; the epoch is spent."""
         if self._epoch is None:
             return
-        self._epoch = None
+        proof, self._epoch = check("fence", self._fence, self._epoch), None
         try:
-            self._session.delete(self._writer)
-        except (EvenkeelError, NoNodeError) as error:
+            # Checked, so that a late release never removes the node of the writer that came after.
+            self._session.commit([proof, delete("writer", self._writer)])
+        except (EvenkeelError, TransactionRefusedError) as error:
             # The node is ephemeral: where it cannot be removed now, it goes with the session.
             log.warning("the writer's node is left to the end of its session: %s", error)
 

@@ -65,9 +65,10 @@ class Lake:
             ) from error
 
     def read_table(self, path: str) -> pa.Table:
+        data = self.read(path)
         try:
-            return pq.read_table(io.BytesIO(self.read(path)))
-        except pa.ArrowInvalid as error:
+            return pq.read_table(io.BytesIO(data))
+        except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.uri_of(path)} is not Parquet ({error})", "make the artifact anew") from error
 
     def names(self, prefix: str) -> list[str]:
@@ -83,16 +84,16 @@ class Lake:
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
             try:
+                with open(temporary, "xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
                 os.link(temporary, target)
             except FileExistsError:
                 self._require_same(path, target, data)
             finally:
-                temporary.unlink()
+                temporary.unlink(missing_ok=True)
             _sync_folder(target.parent)
         except OSError as error:
             raise RefusedError(

@@ -81,8 +81,6 @@ def _check_isolation(path: Path, isolation: Mapping[str, Any]) -> None:
             IsolationPolicy.from_json(name, fields)
         except InputError as error:
             _refuse(path, error.cause, "write it as Pulsar's namespaceIsolationPolicies")
-        except AttributeError:
-            _refuse(path, f"isolation policy {name!r} is no object", "write it as Pulsar's namespaceIsolationPolicies")
 
 
 def _check_domains(path: Path, domains: Mapping[str, Any], broker_ids: frozenset[str]) -> None:

@@ -10,7 +10,7 @@ from evenkeel.adapters.namespaces_reader import Namespace
 from evenkeel.adapters.zookeeper_reading import ZNode
 from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
-from evenkeel.model.snapshot import PolicyDocument
+from evenkeel.model.snapshot import PolicyDocument, absent_policy
 
 CLUSTERS_PATH = "/admin/clusters"
 CONFIGURATION_PATH = "/admin/configuration"
@@ -29,17 +29,25 @@ def require_cluster(source: ClusterSource, cluster: str) -> None:
 
 
 def read_policies(source: ClusterSource, cluster: str) -> list[PolicyDocument]:
-    """Isolation, failure domains and dynamic configuration; what was never set has no row."""
+    """Isolation, failure domains and dynamic configuration.
+
+    Of the first and the last, absence is a finding too: whoever applies a plan must notice when one appears.
+    """
     home = source.path(f"{CLUSTERS_PATH}/{cluster}")
     (domains,) = source.configuration_tree.children([f"{home}/failureDomain"])
     names = domains.names if domains else ()
+    isolation_path, configuration_path = f"{home}/namespaceIsolationPolicies", source.path(CONFIGURATION_PATH)
     isolation, *members = source.configuration_tree.get(
-        [f"{home}/namespaceIsolationPolicies", *(f"{home}/failureDomain/{name}" for name in names)]
+        [isolation_path, *(f"{home}/failureDomain/{name}" for name in names)]
     )
-    (configuration,) = source.tree.get([source.path(CONFIGURATION_PATH)])
-    found = [("isolation", "", isolation), *(("failure_domain", n, m) for n, m in zip(names, members, strict=True))]
-    found.append(("dynamic_configuration", "", configuration))
-    return [_to_row(kind, name, node) for kind, name, node in found if node is not None and node.data]
+    (configuration,) = source.tree.get([configuration_path])
+    return [
+        _to_row("isolation", "", isolation) if isolation else absent_policy("isolation", isolation_path),
+        *(_to_row("failure_domain", n, m) for n, m in zip(names, members, strict=True) if m is not None and m.data),
+        _to_row("dynamic_configuration", "", configuration)
+        if configuration
+        else absent_policy("dynamic_configuration", configuration_path),
+    ]
 
 
 def anti_affinity_documents(namespaces: Iterable[Namespace]) -> list[PolicyDocument]:
@@ -67,7 +75,7 @@ def domains_by_broker(documents: Iterable[PolicyDocument]) -> Mapping[str, str]:
 def _to_row(kind: str, name: str, node: ZNode) -> PolicyDocument:
     try:
         # Kept as it is: among isolation policies the first match wins, so their order matters.
-        text = node.data.decode()
+        text = node.data.decode() or "{}"
     except UnicodeDecodeError as error:
         raise InputError(f"{node.path} is not text ({error.reason})", "repair the policy in Pulsar") from error
     return PolicyDocument(kind, name, text, node.path, node.version)

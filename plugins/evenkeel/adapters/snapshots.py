@@ -12,6 +12,7 @@ from evenkeel import __version__
 from evenkeel.adapters.lake import Lake, to_parquet
 from evenkeel.model.canonical import sha256_hex
 from evenkeel.model.errors import InputError
+from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager, SnapshotManifest, TableFile, snapshot_id
 from evenkeel.model.verdict import Verdict
 
@@ -92,11 +93,12 @@ class SnapshotStore:
             raise InputError(f"{self._lake.uri_of(file.path)} does not match its manifest", "take a new snapshot")
         return self._lake.read_table(file.path)
 
-    def write_verdict(self, manifest: SnapshotManifest, verdict: Verdict) -> None:
-        self._lake.put_json(self._verdict_path(manifest), verdict.to_json())
+    def write_verdict(self, manifest: SnapshotManifest, settings: Settings, verdict: Verdict) -> None:
+        self._lake.put_json(self._verdict_path(manifest, settings), verdict.to_json())
 
-    def read_verdict(self, manifest: SnapshotManifest) -> Verdict | None:
-        path = self._verdict_path(manifest)
+    def read_verdict(self, manifest: SnapshotManifest, settings: Settings) -> Verdict | None:
+        """The verdict by these settings, if the snapshot was judged by them."""
+        path = self._verdict_path(manifest, settings)
         if not self._lake.exists(path):
             return None
         return Verdict.from_json(self._lake.read_json(path), self._lake.uri_of(path))
@@ -106,8 +108,10 @@ class SnapshotStore:
         return f"snapshots/manifests/cluster={cluster}/{wanted}.json"
 
     @staticmethod
-    def _verdict_path(manifest: SnapshotManifest) -> str:
-        return f"snapshots/gates/cluster={manifest.cluster}/{manifest.snapshot_id}.json"
+    def _verdict_path(manifest: SnapshotManifest, settings: Settings) -> str:
+        # What a gate finds depends on the age that it allows a report.
+        limit = f"{settings.broker_load_data_ttl_in_seconds:g}s"
+        return f"snapshots/gates/cluster={manifest.cluster}/{manifest.snapshot_id}-reports-within-{limit}.json"
 
 
 def _partition(cluster: str, taken_at: datetime) -> str:

@@ -68,6 +68,10 @@ def create(name: str, path: str, data: bytes, ephemeral: bool = False) -> Operat
     return Operation(name, "create", (path, data, None, ephemeral))
 
 
+def delete(name: str, path: str) -> Operation:
+    return Operation(name, "delete", (path,))
+
+
 class ZooKeeperSession:
     """One session with a deadline on every call."""
 
@@ -117,9 +121,6 @@ class ZooKeeperSession:
 
     def ensure_path(self, path: str) -> None:
         self._await(self._require_alive().ensure_path_async(path))
-
-    def delete(self, path: str) -> None:
-        self._await(self._require_alive().delete_async(path))
 
     def commit(self, operations: Sequence[Operation]) -> list[Any]:
         """Do all operations or none. kazoo hands failures back as values; here the first one is raised."""

@@ -67,7 +67,7 @@ class KazooTree:
 
     def get(self, paths: Sequence[str]) -> list[ZNode | None]:
         answers = self._pipeline(self._client.get_async, paths)
-        return [None if answer is None else _to_node(path, answer) for path, answer in answers]
+        return [None if answer is None else to_znode(path, answer) for path, answer in answers]
 
     @property
     def last_zxid(self) -> int:
@@ -138,6 +138,7 @@ def _to_children(answer: Any) -> Children:
     return Children(tuple(sorted(names)), stat.pzxid)
 
 
-def _to_node(path: str, answer: Any) -> ZNode:
+def to_znode(path: str, answer: tuple[bytes | None, Any]) -> ZNode:
+    """A node out of kazoo's answer, its data and its stat."""
     data, stat = answer
     return ZNode(path, data or b"", stat.version, stat.czxid, stat.mzxid, stat.mtime, stat.ephemeralOwner)

@@ -51,8 +51,7 @@ def up(
     with reporting(as_json):
         if _is_running(home):
             raise RefusedError(f"a local cluster runs in {home}", "use it, or end it with `evenkeel local down`")
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
+        _clear(home)
         size = FleetSize(brokers, bundles, load_manager, seed)
         with working(f"starting ZooKeeper and {brokers} brokers"):
             state = _start(home, size)
@@ -71,6 +70,8 @@ def down(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
     with reporting(as_json):
         if not _is_running(home):
             raise RefusedError(f"no local cluster runs in {home}", "start one with `evenkeel local up`")
+        if not _state_file(home).exists():
+            raise RefusedError(f"the local cluster in {home} is still starting", "try again in a moment")
         os.kill(_read_state(home)["pid"], signal.SIGTERM)
         with working("ending the cluster"):
             _wait(lambda: not _is_running(home), STOP_DEADLINE_S, f"the cluster in {home} did not end")
@@ -117,6 +118,14 @@ def serve(home: Path, size: FleetSize) -> None:
             time.sleep(POLL_S)
 
 
+def _clear(home: Path) -> None:
+    """Make an empty folder of what an earlier cluster left; a folder of anybody else's is not touched."""
+    if home.exists() and any(home.iterdir()) and not (home / "lock").exists():
+        raise RefusedError(f"{home} is not empty and not of a local cluster", "give another --home")
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+
+
 def _start(home: Path, size: FleetSize) -> dict[str, Any]:
     arguments = json.dumps({"home": str(home.resolve()), "size": asdict(size)})
     with open(home / "stack.log", "ab") as log:
@@ -131,7 +140,11 @@ def _start(home: Path, size: FleetSize) -> dict[str, Any]:
     def is_settled() -> bool:
         return _state_file(home).exists() or process.poll() is not None
 
-    _wait(is_settled, START_DEADLINE_S, f"the cluster in {home} did not start")
+    try:
+        _wait(is_settled, START_DEADLINE_S, f"the cluster in {home} did not start")
+    except UnavailableError:
+        process.terminate()
+        raise
     if not _state_file(home).exists():
         raise UnavailableError(f"the cluster in {home} ended while it started", f"read {home / 'stack.log'}")
     return _read_state(home)

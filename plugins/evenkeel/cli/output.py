@@ -36,10 +36,18 @@ def reporting(as_json: bool) -> Iterator[None]:
     try:
         yield
     except EvenkeelError as error:
-        if as_json:
-            print_json({"error": {"cause": error.cause, "remedy": error.remedy}})
-        err.print(f"[red]error:[/] {escape(str(error))}")
+        _print_error(as_json, error.cause, error.remedy)
         raise typer.Exit(REFUSED_EXIT_CODE) from error
+    except OSError as error:
+        cause = f"{error.filename or 'the system'}: {error.strerror}"
+        _print_error(as_json, cause, "check the path, its rights and the space there")
+        raise typer.Exit(REFUSED_EXIT_CODE) from error
+
+
+def _print_error(as_json: bool, cause: str, remedy: str) -> None:
+    if as_json:
+        print_json({"error": {"cause": cause, "remedy": remedy}})
+    err.print(f"[red]error:[/] {escape(cause)}: {escape(remedy)}")
 
 
 def print_json(value: Any) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from evenkeel.adapters.lake import Lake
 from evenkeel.adapters.plans import PlanStore, StoredPlan
+from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.cli.options import (
     DEFAULT_MASTER,
     AsJson,
@@ -24,8 +25,9 @@ from evenkeel.cli.options import (
     load_settings,
     locate,
 )
-from evenkeel.cli.output import escape, out, print_json, reporting, working
+from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
 from evenkeel.cli.pictures import print_balance, print_plan, print_steps
+from evenkeel.model.errors import InputError
 from evenkeel.model.verdict import Verdict
 
 DEFAULT_DEADLINE_S = 1800.0
@@ -53,8 +55,10 @@ def plan(
         started_s = time.monotonic()
         store, chosen = Lake(lake), load_settings(settings)
         with working("checking the snapshot") as say:
-            check_snapshot(store, cluster, snapshot, chosen, master).require_passed()
-            request = request_plan(store, cluster, snapshot, strategy, chosen, uuid.uuid4().hex)
+            # Chosen once: while the gate judges it, a newer one may come in.
+            snapshot_id = SnapshotStore(store).load(cluster, snapshot).snapshot_id
+            check_snapshot(store, cluster, snapshot_id, chosen, master).require_passed()
+            request = request_plan(store, cluster, snapshot_id, strategy, chosen, uuid.uuid4().hex)
             answer = run_jobs(store, request, master, logs, deadline, lambda job: say(f"Spark: {job}"))
         seconds = {"solve": answer["seconds"]["solve"], "total": round(time.monotonic() - started_s, 3)}
         stored = PlanStore(store).load(answer["plan_id"])
@@ -96,13 +100,13 @@ def check(
         with working("judging the plan"):
             verdict = check_plan(place, stored.plan_id, master)
         report = {"plan_id": stored.plan_id, "report_uri": f"{stored.uri}/report.html"}
-        if as_json:
-            print_json(verdict.to_json() | report)
-        else:
+        if not as_json:
             _print_verdict(verdict)
             out.print(f"report: {escape(report['report_uri'])}")
+        elif verdict.passed:
+            print_json(verdict.to_json() | report)
         if not verdict.passed:
-            raise typer.Exit(1)
+            fail(as_json, verdict.to_json() | report, f"the gate blocks the plan: {verdict.blocking[0].detail}")
 
 
 def approve(
@@ -116,11 +120,18 @@ def approve(
 
     with reporting(as_json):
         place, reference = locate("plans", plan, lake)
-        approval = approve_plan(place, reference, by or getpass.getuser(), "command line")
+        approval = approve_plan(place, reference, by or _user(), "command line")
         if as_json:
             print_json(approval.to_json())
         else:
             out.print(f"plan [bold]{approval.plan_id}[/] approved by {escape(approval.approved_by)}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise InputError("this user has no name on this machine", "say who approves with --by") from error
 
 
 def _summary(stored: StoredPlan, seconds: dict[str, float] | None) -> dict[str, Any]:

@@ -90,16 +90,15 @@ def verify(
 
 
 def _summary(run: RunRecord) -> dict[str, Any]:
-    settled, skipped = run.count(StepState.SETTLED), run.count(StepState.SKIPPED)
-    failed = run.count(StepState.FAILED)
+    begun = (StepState.INTENDED, StepState.APPLIED, StepState.SETTLED, StepState.FAILED)
     return {
         "run_id": run.run_id,
         "plan_id": run.plan_id,
         "epoch": run.epoch,
-        "applied": settled + failed,
-        "settled": settled,
-        "skipped": skipped,
-        "failed": failed,
+        "applied": sum(map(run.count, begun)),
+        "settled": run.count(StepState.SETTLED),
+        "skipped": run.count(StepState.SKIPPED),
+        "failed": run.count(StepState.FAILED),
         "proved": run.count(StepState.PROVED),
         "state": run.state,
         "dry_run": run.dry_run,
@@ -110,7 +109,7 @@ def _summary(run: RunRecord) -> dict[str, Any]:
 def _print(run: RunRecord) -> None:
     summary = _summary(run)
     out.print(f"run [bold]{run.run_id}[/] {run.state}{' (dry run)' if run.dry_run else ''}, epoch {run.epoch}")
-    for state in ("settled", "skipped", "failed", "proved"):
+    for state in ("applied", "settled", "skipped", "failed", "proved"):
         if summary[state]:
             out.print(f"  {summary[state]} {state}")
     unusual = [result for result in run.results if result.state in (StepState.SKIPPED, StepState.FAILED)]

@@ -1,7 +1,8 @@
 """One step: what must be proved before it, what it writes, and how its end is recognised.
 
     Owned by the source ──begin──▶ in flight ──▶ Owned by the destination: settled
-            │                          └──▶ owned by a third broker, or gone: failed
+            │                          ├──▶ owned by a third broker: failed
+            │                          └──▶ neither before the deadline: failed
             └── a proof fails: skipped, with the reason
 
 A bundle in flight is never "fixed": Pulsar's own leader repairs what its brokers leave behind.
@@ -60,6 +61,14 @@ def build_record(step: Step, view: BundleView, now_ms: int) -> ServiceUnitRecord
 def is_settled(step: Step, view: BundleView) -> bool:
     """Whether the destination owns the bundle."""
     return view.state is ServiceUnitState.OWNED and view.owner == step.destination
+
+
+def tell_settled(step: Step, incarnations: Mapping[str, int]) -> str:
+    """Say who owns the bundle, and whether that broker is still the one that the plan was made for."""
+    found = incarnations.get(str(step.destination))
+    if found == step.destination_incarnation:
+        return f"owned by {step.destination}"
+    return f"owned by {step.destination}, which has restarted meanwhile (incarnation {found})"
 
 
 def find_failure(step: Step, view: BundleView) -> str | None:

@@ -29,6 +29,7 @@ from evenkeel.pulsar.split_algorithms import (
 from evenkeel.pulsar.topic_hash import find_range, hash_topic
 
 NAMESPACE_OWNERSHIP = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+_TOPIC = "(?P<domain>persistent|non-persistent)/(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<topic>.+)"
 _BUNDLE = r"(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<range>0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8})"
 
 
@@ -73,7 +74,7 @@ class AdminApi:
             ("GET", f"/admin/v2/namespaces/{_BUNDLE}/topicHashPositions", self._topic_hash_positions),
             ("PUT", f"/admin/v2/namespaces/{_BUNDLE}/unload", self._unload),
             ("PUT", f"/admin/v2/namespaces/{_BUNDLE}/split", self._split),
-            ("GET", "/lookup/v2/topic/persistent/(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<topic>.+)", self._look_up),
+            ("GET", f"/lookup/v2/topic/{_TOPIC}", self._look_up),
         )
         self._routes = [(method, re.compile(pattern), handle) for method, pattern, handle in routes]
 
@@ -151,7 +152,7 @@ class AdminApi:
 
     def _look_up(self, request: Request) -> Answer:
         namespace = f"{request.groups['tenant']}/{request.groups['local']}"
-        topic = f"persistent://{namespace}/{request.groups['topic']}"
+        topic = f"{request.groups['domain']}://{namespace}/{request.groups['topic']}"
         bundle = f"{namespace}/{find_range(self._boundaries(namespace), hash_topic(topic))}"
         owner_id = self._manager.look_up(request.broker, bundle)
         owner = self._cluster.brokers.get(owner_id or "")

@@ -17,6 +17,7 @@ def bundle_loads(spark: SparkSession, bundles: DataFrame, brokers: Sequence[Brok
     from pyspark.sql import functions as F
 
     from evenkeel.gates.rules.figures import whole
+    from evenkeel_spark.transforms.cpu_shares import with_cpu_shares
 
     loads = bundles.select(
         "bundle",
@@ -29,23 +30,7 @@ def bundle_loads(spark: SparkSession, bundles: DataFrame, brokers: Sequence[Brok
         whole(F.col("throughput_in_bytes_per_s")).alias("throughput_in"),
         whole(F.col("throughput_out_bytes_per_s")).alias("throughput_out"),
     )
-    return _with_cpu(loads, _broker_cpu(spark, brokers))
-
-
-def _with_cpu(loads: DataFrame, broker_cpu: DataFrame) -> DataFrame:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    of_owner = Window.partitionBy("owner").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    # To the nearest in integers alone, so that the sum is the planner's to the last digit.
-    nearest = F.expr("(2 * broker_cpu * msg_rate_millis + broker_rate) div (2 * broker_rate)")
-    is_shared = F.col("broker_cpu").isNotNull() & (F.col("broker_rate") > 0)
-    return (
-        loads.join(F.broadcast(broker_cpu), on="owner", how="left")
-        .withColumn("broker_rate", F.sum("msg_rate_millis").over(of_owner))
-        .withColumn("cpu_millipercent", F.when(is_shared, nearest).otherwise(F.lit(0)))
-        .drop("broker_cpu", "broker_rate")
-    )
+    return with_cpu_shares(loads, _broker_cpu(spark, brokers))
 
 
 def _broker_cpu(spark: SparkSession, brokers: Sequence[Broker]) -> DataFrame:
@@ -53,4 +38,4 @@ def _broker_cpu(spark: SparkSession, brokers: Sequence[Broker]) -> DataFrame:
 
     owners = pa.array([broker.broker_id for broker in brokers], pa.string())
     cpu = pa.array([limit_units(Resource.CPU, broker.cpu_usage_percent) for broker in brokers], pa.int64())
-    return spark.createDataFrame(pa.table({"owner": owners, "broker_cpu": cpu}))
+    return spark.createDataFrame(pa.table({"owner": owners, "broker_cpu_millipercent": cpu}))

@@ -91,7 +91,7 @@ class Plan:
     strategy: str
     strategy_version: int
     settings: Mapping[str, Any]
-    policy_versions: Mapping[str, int]
+    policy_versions: Mapping[str, int | None]
     expires_at: datetime
     step_counts: Mapping[str, int]
     steps_sha256: str

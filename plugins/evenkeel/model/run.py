@@ -32,10 +32,6 @@ class StepState(StrEnum):
     FAILED = "failed"
     PROVED = "proved"
 
-    @property
-    def is_open(self) -> bool:
-        return self in (StepState.INTENDED, StepState.APPLIED)
-
 
 class RunState(StrEnum):
     """How a run ended."""

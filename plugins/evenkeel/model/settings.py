@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import tomllib
 import typing
@@ -34,7 +35,7 @@ class Capacity:
             raise InputError(
                 f"capacity: hosts = {self.hosts!r} is not a regular expression ({error})", "correct the pattern"
             ) from error
-        if not (self.cores > 0 and self.nic_gbps > 0):
+        if not (0 < self.cores < math.inf and 0 < self.nic_gbps < math.inf):
             raise InputError(f"capacity of {self.hosts!r} is not positive", "give cores and nic_gbps above zero")
 
     def matches(self, broker_id: str) -> bool:
@@ -63,7 +64,7 @@ class Settings:
     broker_load_data_ttl_in_seconds: float = _setting(
         1800.0, "age beyond which a broker's load report is stale and blocks planning", 1.0
     )
-    history_days: float = _setting(7.0, "how far back load profiles look", 0.0)
+    history_days: float = _setting(7.0, "how far back load profiles look", 0.0, 3_650.0)
     capacity: tuple[Capacity, ...] = _setting((), "cores and NIC speed by host pattern, where Pulsar gives percentages")
 
     # when a bundle is a split candidate (PIP-192)
@@ -165,8 +166,9 @@ def _convert_capacity(entry: Any, origin: str) -> Capacity:
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
     low, high = field.metadata["at_least"], field.metadata["at_most"]
-    # Written so that NaN, which no comparison accepts, is refused too.
-    if low is not None and not value >= low:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{field.name} = {value} is no number", "choose a finite value")
+    if low is not None and value < low:
         raise InputError(f"{field.name} = {value} is below {low}", "choose a larger value")
-    if high is not None and not value <= high:
+    if high is not None and value > high:
         raise InputError(f"{field.name} = {value} is above {high}", "choose a smaller value")

@@ -105,7 +105,12 @@ class PolicyDocument:
     name: str = column("failure domain or namespace that the document is about; empty for cluster-wide ones")
     document: str = column("the document's JSON")
     path: str | None = column("znode that holds it; null for an imported cluster", None)
-    znode_version: int | None = column("version of that znode when it was read", None)
+    znode_version: int | None = column("version of that znode when it was read; null where it did not exist", None)
+
+
+def absent_policy(kind: str, path: str) -> PolicyDocument:
+    """The row of a policy that was never set: its node does not exist."""
+    return PolicyDocument(kind, "", "{}", path, None)
 
 
 SNAPSHOT_TABLES: Mapping[str, type] = {

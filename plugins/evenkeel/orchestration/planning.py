@@ -13,6 +13,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import get_current_context, task
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.settings import Settings
 from evenkeel.orchestration.connection import SPARK_CONNECTION_ID, EvenkeelHook, read_spark_master
 from evenkeel.orchestration.plan_summary import summarise_plan
 from evenkeel.orchestration.retry import READER, SPARK_JOB
@@ -37,19 +38,19 @@ def request_plan() -> dict[str, str]:
     context = get_current_context()
     params, instance = context["params"], context["ti"]
     access = EvenkeelHook().get_conn()
-    snapshot_id = params["snapshot"] or find_gated_snapshot(access.lake, access.cluster)
+    snapshot_id = params["snapshot"] or find_gated_snapshot(access.lake, access.cluster, access.settings)
     request_id = name_request(instance.run_id, instance.try_number)
     request(access.lake, access.cluster, snapshot_id, params["strategy"], access.settings, request_id)
     return {"lake": access.lake.uri, "request_id": request_id, "snapshot_id": snapshot_id}
 
 
-def find_gated_snapshot(lake: Lake, cluster: str) -> str:
+def find_gated_snapshot(lake: Lake, cluster: str, settings: Settings) -> str:
     """The newest snapshot of a cluster that passed its gate; a newer one may still be judged, or be blocked."""
     from evenkeel.adapters.snapshots import SnapshotStore
 
     snapshots = SnapshotStore(lake)
     for snapshot_id in reversed(snapshots.ids(cluster)):
-        verdict = snapshots.read_verdict(snapshots.load(cluster, snapshot_id))
+        verdict = snapshots.read_verdict(snapshots.load(cluster, snapshot_id), settings)
         if verdict is not None and verdict.passed:
             return snapshot_id
     raise InputError(

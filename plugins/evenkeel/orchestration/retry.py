@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryDecision, RetryPolicy, RetryRule
 
 from evenkeel.model.errors import (
-    EvenkeelError,
     FencedOutError,
     InputError,
     RefusedError,
@@ -64,21 +63,12 @@ class StatedErrorPolicy(RetryPolicy):
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
+        from evenkeel_spark.stated_errors import find_stated_error
+
         stated = find_stated_error(str(exception))
         if stated is None:
             return RetryDecision.default()
         return READER_POLICY.evaluate(stated, try_number, max_tries, context)
-
-
-def find_stated_error(output: str) -> EvenkeelError | None:
-    """The last error that a job stated in its output; None where it ended without a word."""
-    from evenkeel_spark.stated_errors import ERROR_PREFIX, decode_error
-
-    stated = [line for line in output.splitlines() if ERROR_PREFIX in line]
-    try:
-        return decode_error(stated[-1].partition(ERROR_PREFIX)[2]) if stated else None
-    except (ValueError, KeyError, TypeError):
-        return None  # cut off by the log; then nothing is known
 
 
 READER_POLICY = ExceptionRetryPolicy(RULES, default=RetryAction.DEFAULT)

@@ -49,7 +49,7 @@ class PlanContext:
     candidates_id: str
     strategy: str
     settings: Settings
-    policy_versions: Mapping[str, int]
+    policy_versions: Mapping[str, int | None]
     split_candidates: Sequence[SplitCandidate]
     library_version: str
 

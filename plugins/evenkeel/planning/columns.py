@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.service_unit import ServiceUnitState
 from evenkeel.planning.arrays import Ints, Objects
 
-_TEXT_COLUMNS = frozenset({"bundle", "namespace", "owner", "version_id"})
+_TEXT_COLUMNS = frozenset({"bundle", "namespace", "owner", "version_id", "state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,11 @@ class BundleColumns:
     throughput_in: Ints
     throughput_out: Ints
     cpu_millipercent: Ints
+    state: Objects = ()  # type: ignore[assignment]  # an empty one stands for Owned throughout
 
     def __post_init__(self) -> None:
+        if len(self.state) == 0:
+            object.__setattr__(self, "state", [ServiceUnitState.OWNED] * len(self.bundle))
         for field in dataclasses.fields(self):
             dtype = object if field.name in _TEXT_COLUMNS else np.int64
             column = np.asarray(getattr(self, field.name), dtype=dtype)

@@ -12,6 +12,7 @@ from evenkeel.model.bundles import is_system_namespace
 from evenkeel.model.errors import InputError
 from evenkeel.model.load import RESOURCES, Resource, limit_units
 from evenkeel.model.policies import Policies
+from evenkeel.model.service_unit import ServiceUnitState
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, BrokerState
 from evenkeel.planning.anti_affinity import domains_of, group_of
@@ -33,6 +34,7 @@ class Mobility(IntEnum):
     EXCLUDED = 2
     SYSTEM = 3
     GROUP_SPANS_POOLS = 4
+    IN_FLIGHT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,11 @@ def _lay_out(
         load=own.loads(),
         topics=own.topics,
         sessions=own.sessions,
-        mobility=_mobilities(namespaces, policies, settings, eligibility, assignment, pool),
+        mobility=np.where(
+            own.state == ServiceUnitState.OWNED,
+            _mobilities(namespaces, policies, settings, eligibility, assignment, pool),
+            Mobility.IN_FLIGHT,
+        ),
         is_misplaced=~eligible[eligibility_class, owner] if len(own) else np.zeros(0, dtype=bool),
         eligibility_class=eligibility_class,
         eligible=eligible,

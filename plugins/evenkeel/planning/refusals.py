@@ -24,6 +24,7 @@ _RULES = {
         "its namespace is in an anti-affinity group, whose bundles move only to repair isolation and only where no "
         "failure domain and no broker gets more of the group than the fullest has",
     ),
+    Mobility.IN_FLIGHT: ("in-flight", "it was changing hands or splitting when the snapshot was taken"),
     Mobility.GROUP_SPANS_POOLS: (
         "anti-affinity",
         "its anti-affinity group has namespaces in several pools, and one pool alone cannot count them",

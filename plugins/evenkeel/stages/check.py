@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def check_snapshot(lake: Lake, cluster: str, snapshot_id: str | None, settings: Settings, master: str) -> Verdict:
-    """Judge a snapshot once; a verdict that is already stored stands."""
+    """Judge a snapshot once by the same settings; a verdict that is already stored stands."""
     snapshots = SnapshotStore(lake)
     manifest = snapshots.load(cluster, snapshot_id)
-    stored = snapshots.read_verdict(manifest)
+    stored = snapshots.read_verdict(manifest, settings)
     if stored is not None:
         return stored
     with _spark("evenkeel check snapshot", master) as spark:
         verdict = judge_snapshot(spark, manifest, _frames(spark, lake, manifest), settings)
-    snapshots.write_verdict(manifest, verdict)
+    snapshots.write_verdict(manifest, settings, verdict)
     return verdict
 
 

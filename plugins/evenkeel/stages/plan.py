@@ -23,7 +23,7 @@ def request_plan(
     """Put a request into the lake; a snapshot that its gate blocks, or that has none, is refused."""
     snapshots = SnapshotStore(lake)
     manifest = snapshots.load(cluster, snapshot_id)
-    verdict = snapshots.read_verdict(manifest)
+    verdict = snapshots.read_verdict(manifest, settings)
     if verdict is None:
         raise RefusedError(f"snapshot {manifest.snapshot_id} has not passed its gate", "check the snapshot first")
     verdict.require_passed()

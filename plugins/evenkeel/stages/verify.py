@@ -11,7 +11,7 @@ from evenkeel.adapters.runs import RunStore
 from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.execution.verification import Verification, verify_placement
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.load import Resource, limit_units
+from evenkeel.model.load import MILLI, Resource
 from evenkeel.model.settings import Settings
 from evenkeel.stages.snapshot import take_snapshot
 
@@ -41,14 +41,17 @@ def verify_run(lake: Lake, run: str, connection: ClusterConnection, settings: Se
 
 
 def _realised_load(bundles: pa.Table, brokers: pa.Table) -> dict[tuple[str, str], int]:
-    """The load of each broker now, in the planner's integer units: its bundles' traffic, and its measured cpu."""
+    """The load of each broker that reports, in the planner's units: its bundles' traffic, and its measured cpu."""
     load: dict[tuple[str, str], int] = {}
+    brokers = brokers.filter(pc.is_valid(brokers["reported_at"]))
     for broker, usage in zip(brokers["broker_id"].to_pylist(), brokers["cpu_usage_percent"].to_pylist(), strict=True):
-        load[broker, Resource.CPU] = limit_units(Resource.CPU, usage)
+        if usage is not None:
+            load[broker, Resource.CPU] = round(usage * MILLI)
         load |= {(broker, resource): 0 for resource in _THROUGHPUTS}
     owned = bundles.filter(pc.is_valid(bundles["owner"]))
     sums = owned.group_by("owner").aggregate([(column, "sum") for column in _THROUGHPUTS.values()])
     for resource, column in _THROUGHPUTS.items():
         for broker, total in zip(sums["owner"].to_pylist(), sums[f"{column}_sum"].to_pylist(), strict=True):
-            load[broker, resource] = round(total)
+            if (broker, resource) in load:
+                load[broker, resource] = round(total)
     return load

@@ -18,6 +18,7 @@ BUNDLE_COLUMNS = (
     "throughput_in",
     "throughput_out",
     "cpu_millipercent",
+    "state",
 )
 
 
@@ -33,6 +34,7 @@ def owned_bundles(profiles: DataFrame) -> DataFrame:
         F.col("msg_rate_now_millis").alias("msg_rate_millis"),
         F.col("throughput_in_now_bytes_per_s").alias("throughput_in"),
         F.col("throughput_out_now_bytes_per_s").alias("throughput_out"),
+        "state",
     )
 
 

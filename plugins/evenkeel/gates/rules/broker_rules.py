@@ -89,13 +89,15 @@ class ReportsAreFresh(Rule):
     def find_breaches(self, rows: DataFrame) -> DataFrame:
         # Epochs, because a Spark timestamp is shown in the session's time zone.
         age_s = F.lit(self.taken_at_epoch_s) - F.unix_micros("reported_at") / F.lit(1e6)
+        # One from far in the future comes from a broken clock, and says as little as an old one.
         sentence = F.format_string(
-            "report of broker %s is %,d s old, the limit is %,d s",
+            "report of broker %s is %,d s %s, the limit is %,d s",
             "broker_id",
             F.ceil("excess"),
+            F.when(F.col("is_old"), F.lit("old")).otherwise(F.lit("ahead of its time")),
             F.lit(self.limit_s).cast("bigint"),
         )
-        aged = rows.select("broker_id", age_s.alias("excess"))
+        aged = rows.select("broker_id", F.abs(age_s).alias("excess"), (age_s > 0).alias("is_old"))
         return aged.filter(F.col("excess") > F.lit(self.limit_s)).select("excess", sentence.alias("detail"))
 
 
