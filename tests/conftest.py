@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -42,6 +43,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooK
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
     """A Spark session on two cores of this machine, shared by all tests of the run."""
+    # It says goodbye when Python ends, to a stream that pytest has closed by then.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     session = open_session("evenkeel tests", master="local[2]")
     yield session
     session.stop()

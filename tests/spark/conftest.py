@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel.adapters.lake import Lake
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def spark(spark_session: SparkSession) -> SparkSession:
     """The session of all Spark tests."""
     return spark_session

@@ -38,8 +38,8 @@ ISOLATED = {
 }
 
 
-def profiles_of(spark: SparkSession, lake: Lake, snapshot_id: str) -> DataFrame:
-    history = find_history(lake, CLUSTER, snapshot_id, days=0.0)
+def profiles_of(spark: SparkSession, lake: Lake, snapshot_id: str, cluster: str = CLUSTER) -> DataFrame:
+    history = find_history(lake, cluster, snapshot_id, days=0.0)
     return read_bundle_history(spark, lake, history).transform(bundle_profiles)
 
 
@@ -61,9 +61,9 @@ def test_cpu_shares_are_those_of_the_planner(spark: SparkSession) -> None:
 
 def test_pool_knows_its_own_bundles_and_the_strangers_on_its_brokers(spark: SparkSession) -> None:
     bundles = spark.createDataFrame(
-        [("p/1", "p", "b1", 1, 1, 1, 1, 1, 1, 1), ("q/1", "q", "b1", 1, 1, 1, 1, 1, 1, 1)],
+        [("p/1", "p", "b1", *[1] * 7, "Owned"), ("q/1", "q", "b1", *[1] * 7, "Owned")],
         "bundle string, namespace string, owner string, version_id long, topics long, sessions long, "
-        "msg_rate_millis long, throughput_in long, throughput_out long, cpu_millipercent long",
+        "msg_rate_millis long, throughput_in long, throughput_out long, cpu_millipercent long, state string",
     )
     namespace_pools = spark.createDataFrame([("p", "b1"), ("q", "b2")], "namespace string, namespace_pool string")
     broker_pools = spark.createDataFrame([("b1", "b1"), ("b2", "b2"), ("b3", "b3")], "owner string, owner_pool string")
@@ -103,3 +103,16 @@ def test_idle_and_system_bundles_are_not_planned_but_use_cpu(spark: SparkSession
     profiles = profiles_of(spark, lake, manifest.snapshot_id)
     (plan,) = solve_pools(spark, profiles, PlanningInputs(brokers, Policies(), Settings())).plans
     assert [(broker.broker_id, broker.used[0]) for broker in plan.brokers] == [("b1:8080", 75_000), ("b2:8080", 0)]
+
+
+def test_bundle_in_flight_is_load_that_stays(spark: SparkSession, lake: Lake) -> None:
+    big = {"throughput_in_bytes_per_s": 400e6, "throughput_out_bytes_per_s": 400e6}
+    lower, upper = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
+    brokers = [make_broker("b1:8080"), make_broker("b2:8080")]
+    for state, moved in (("Owned", 1), ("Releasing", 0)):
+        bundles = [make_bundle(lower, state=state, **big), make_bundle(upper, state=state, **big)]
+        manifest = write_snapshot(lake, bundles, brokers, cluster=state)
+        profiles = profiles_of(spark, lake, manifest.snapshot_id, cluster=state)
+        (plan,) = solve_pools(spark, profiles, PlanningInputs(brokers, Policies(), Settings())).plans
+        assert len(plan.moves) == moved
+        assert {broker.broker_id: broker.used[1] for broker in plan.brokers} == {"b1:8080": 800_000_000, "b2:8080": 0}
