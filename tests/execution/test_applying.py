@@ -22,18 +22,19 @@ from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError, RefusedError, UnavailableError
+from evenkeel.model.moments import parse_time
 from evenkeel.model.run import RunState, StepResult, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.model.settings import Settings
-from evenkeel.model.snapshot import LoadManager
+from evenkeel.model.snapshot import Broker, LoadManager
 from evenkeel.stages.apply import apply_plan
 from evenkeel.stages.snapshot import take_snapshot
 from evenkeel.stages.verify import verify_run
 from support.fleets import running_fleet
-from support.plans import make_transfers, store_plan
+from support.plans import make_transfers, rows, store_plan
 from support.waiting import eventually
 
-SETTINGS = Settings(session_timeout_s=2.0, step_deadline_s=10.0)
+SETTINGS = Settings(session_timeout_s=2.0, step_deadline_s=10.0, verify_wait_s=5.0)
 KINDS = ("extensible", "modular")
 
 
@@ -87,7 +88,7 @@ def stage(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_step_settles_and_the_realised_owner_is_the_planned_one(stage: Callable[..., Scene], kind: str) -> None:
-    scene = stage(kind)
+    scene = stage(kind, report_interval_s=0.2, report_max_interval_s=0.5)
     plan_id = scene.plan(6)
     run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
     assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 6), run
@@ -95,6 +96,12 @@ def test_every_step_settles_and_the_realised_owner_is_the_planned_one(stage: Cal
     assert {entry["state"] for entry in scene.journal(plan_id)} == {"settled"}
     verification = verify_run(scene.lake, run.run_id, scene.connection, SETTINGS)
     assert verification.passed, verification.deviations
+    manifest = SnapshotStore(scene.lake).load(scene.connection.cluster, verification.snapshot_id)
+    told = {b.broker_id: b.reported_at for b in rows(scene.lake, manifest, "brokers", Broker)}
+    touched = {broker for result in run.results for broker in (result.source, result.destination)}
+    assert all(told[broker] >= parse_time(run.ended_at) for broker in touched), (
+        "load from before the run proves nothing"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

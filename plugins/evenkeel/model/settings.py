@@ -94,6 +94,9 @@ class Settings:
     clock_offset_limit_s: float = _setting(
         5.0, "largest offset from ZooKeeper's clock with which the writer writes", 0.1
     )
+    verify_wait_s: float = _setting(
+        20.0, "how long verification waits for load reports that are newer than the run", 0.0
+    )
     admin_call_timeout_s: float = _setting(60.0, "time-out of a call to a broker's admin API", 1.0)
 
     def __post_init__(self) -> None:
