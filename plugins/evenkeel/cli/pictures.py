@@ -75,6 +75,8 @@ def print_realised(checks: Sequence[BrokerCheck]) -> None:
         },
         "realised",
     )
+    if silent := sorted({check.broker_id for check in checks if check.realised is None}):
+        out.print(f"no load report since the run: {escape(', '.join(silent))}")
 
 
 def _print_bars(figures: Mapping[tuple[str, str], tuple[int, int, int]], what: str) -> None:
