@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CASES ?= tests/data/pulsar-cases.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint types contracts unit format docs lock clean
+.PHONY: help setup java demo test lint types contracts unit cases bench-plan format docs lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +31,7 @@ lint: setup ## ruff, rules and format
 	$(BIN)/ruff format --check .
 
 types: setup ## mypy, strict
-	$(BIN)/mypy plugins/evenkeel spark/evenkeel_spark
+	$(BIN)/mypy plugins/evenkeel spark/evenkeel_spark infra/bench
 
 contracts: setup ## the rooms' import contracts
 	$(BIN)/lint-imports
@@ -40,6 +41,12 @@ unit: setup ## the tests, with coverage
 	$(BIN)/coverage run -m pytest $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover | tail -n 40
+
+cases: setup ## run concrete inputs with the outcome of Pulsar's real classes: make cases CASES=FILE
+	@$(BIN)/python tests/support/pulsar_cases.py "$(CASES)"
+
+bench-plan: setup ## hold the plans against bounds, Pulsar's shedders, time and memory: make bench-plan ARGS=--quick
+	@$(BIN)/python -m infra.bench $(ARGS)
 
 format: setup ## let ruff format and mend
 	$(BIN)/ruff check --fix .

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenkeel.model.load import BundleProfile, HourlyPeak, SplitCandidate
+from evenkeel.model.load import BundleProfile, CpuCalibration, HourlyPeak, SplitCandidate
 from evenkeel.model.plan import PLAN_TABLES
 from evenkeel.model.settings import describe_settings
 from evenkeel.model.snapshot import SNAPSHOT_TABLES
@@ -17,6 +17,7 @@ TABLES: Mapping[str, Mapping[str, type]] = {
     "Profile and candidates": {
         "bundle_profiles": BundleProfile,
         "hourly_peaks": HourlyPeak,
+        "cpu_calibration": CpuCalibration,
         "split_candidates": SplitCandidate,
     },
     "Plan": PLAN_TABLES,

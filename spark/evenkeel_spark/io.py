@@ -18,9 +18,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
 from evenkeel import __version__
+from evenkeel.adapters.calibrations import CalibrationStore
 from evenkeel.adapters.lake import Lake
 from evenkeel.model.artifacts import check_schema_version
 from evenkeel.model.errors import InputError, RefusedError
+from evenkeel.model.load import CpuCalibration
 from evenkeel.model.snapshot import SNAPSHOT_TABLES, Bundle, SnapshotManifest
 from evenkeel_spark.history import History
 from evenkeel_spark.schemas import select_table, spark_schema
@@ -145,6 +147,14 @@ def read_bundle_history(spark: SparkSession, lake: Lake, history: History) -> Da
         .join(F.broadcast(keys), on="file_name", how="inner")
         .select("snapshot_id", "taken_at", "snapshots_ago", *spark_schema(Bundle).fieldNames())
     )
+
+
+def read_cpu_calibration(spark: SparkSession, lake: Lake, cluster: str, calibration_id: str | None) -> DataFrame | None:
+    """A cpu calibration of a cluster; None where there is none."""
+    if calibration_id is None:
+        return None
+    path = CalibrationStore.path_of(cluster, calibration_id)
+    return _read_files(spark, lake, [path], CpuCalibration).transform(select_table, CpuCalibration)
 
 
 def spark_path(lake: Lake, path: str) -> str:

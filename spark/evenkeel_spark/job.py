@@ -8,9 +8,11 @@ Spark starts. A failure that a user can act on ends with exit code 1 and one lin
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +66,26 @@ def main(job: str, serve: Serve, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--request", required=True, metavar="ID", help="the request to serve")
     options = parser.parse_args(arguments)
     try:
-        run(job, serve, options.lake, options.request)
+        with _log_on_stdout():
+            run(job, serve, options.lake, options.request)
     except EvenkeelError as error:
         print(f"{ERROR_PREFIX}{encode_error(error)}", file=sys.stderr, flush=True)
         return 1
     return 0
+
+
+@contextmanager
+def _log_on_stdout() -> Iterator[None]:
+    """Print what Evenkeel logs on standard output, which spark-submit and Airflow keep as the job's log."""
+    logger, handler = logging.getLogger("evenkeel"), logging.StreamHandler(sys.stdout)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def run(job: str, serve: Serve, lake_uri: str, request_id: str) -> dict[str, Any]:

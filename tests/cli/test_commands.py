@@ -154,6 +154,11 @@ def test_help_of_every_command_is_there() -> None:
         assert command in listed
 
 
+def test_help_of_plan_names_the_strategies() -> None:
+    listed = " ".join(evenkeel("plan", "--help").out.replace("│", " ").split())
+    assert "certified, transfer-shedder, threshold-shedder" in listed
+
+
 def test_command_line_starts_without_the_heavy_libraries() -> None:
     heavy = ("pyspark", "great_expectations", "scipy", "airflow")
     script = f"import sys, evenkeel.cli.app; print([name for name in {heavy} if name in sys.modules])"

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.gates.frames import frame_of
 from evenkeel.gates.hard_rules import PlacedLoads
+from evenkeel.gates.loads import bundle_loads
 from evenkeel.gates.plan_gate import BalanceRow
 from evenkeel.gates.rules.balance_rules import PlanIsNoWorseThanBefore
 from evenkeel.model.bundles import RING_END, BundleName, ranges_between
@@ -109,7 +110,8 @@ def test_summary_leads_to_the_same_violations_as_all_bundles(spark: SparkSession
     brokers, bundles = cluster(chance)
     steps = random_steps(chance, brokers, bundles)
     policies = Policies(anti_affinity=GROUPS)
-    placed = PlacedLoads.collect(spark, frame_of(spark, Bundle, bundles), brokers, steps, policies)
+    frames = small_cluster.frames(spark, brokers, bundles)
+    placed = PlacedLoads.collect(bundle_loads(frames, brokers, (), SETTINGS), steps, policies)
     summary = placed.find_violations(steps, brokers, policies, SETTINGS)
     expected = find_violations(steps, brokers, whole_columns(brokers, bundles, steps), policies, SETTINGS)
     assert summary == expected

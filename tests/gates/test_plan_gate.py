@@ -75,9 +75,34 @@ def test_faults_of_steps_block(spark: SparkSession) -> None:
         "the plan has 5 steps, the budget is 4"
     )
     assert details["hard_rules_hold"].startswith(
-        "5 steps, but the budget is 4; wave 0 has 3 steps, but at most 1 are allowed; "
-        f"step 0: {B03} may not own shop/orders by isolation policy pinned (and "
+        "the plan takes 5 steps, where max_steps allows 4; wave 0 has 3 steps, but at most 1 are allowed; "
+        "2 splits, but at most 1 are allowed in a plan (and "
     )
+
+
+def test_plan_that_splits_a_bundle_and_moves_its_child_passes(spark: SparkSession) -> None:
+    # the lower half of the first bundle goes to b03: 60 → 50 MB/s, 10 → 20 MB/s
+    half = small_plan.MOVED_MB // 2
+    nothing = {"throughput_in_bytes_per_s": 0, "throughput_out_bytes_per_s": 0, "cpu_millipercent": 0, "topics": 0}
+    split = step(kind="split", destination=None, destination_incarnation=None, split_boundary=0x20000000, **nothing)
+    child = step(
+        order=1,
+        wave=1,
+        bundle="shop/orders/0x00000000_0x20000000",
+        expected_version_id=1,
+        throughput_in_bytes_per_s=half * MEGABYTE,
+        throughput_out_bytes_per_s=half * MEGABYTE,
+        cpu_millipercent=half * small_plan.CPU_PER_MB,
+        topics=5,
+        sessions=5,
+    )
+    rows = small_plan.balances(after_mb=(50, 20, 20), band_mb=50)
+    verdict = judge(spark, small_plan.stored([split, child], rows))
+    assert [check.detail for check in verdict.checks if not check.passed] == []
+    # the rest of the namespace is looked at too: with 4 bundles it is full
+    full = dataclasses.replace(SETTINGS, namespace_maximum_bundles=4)
+    details = found(judge(spark, small_plan.stored([split, child], rows), settings=full), Severity.CRITICAL)
+    assert details == {"hard_rules_hold": "shop/orders would have 5 bundles, but at most 4 are allowed"}
 
 
 def test_faults_of_the_balance_block_or_warn(spark: SparkSession) -> None:

@@ -60,8 +60,8 @@ def test_steps_that_are_not_the_plans_own_are_refused(lake: Lake, tmp_path: Path
 def test_plan_of_an_unknown_schema_is_refused(lake: Lake) -> None:
     from evenkeel.model.plan import Plan
 
-    with pytest.raises(InputError, match="has schema version 2, this library knows 1"):
-        Plan.from_json({"schema_version": 2}, "plan.json")
+    with pytest.raises(InputError, match="has schema version 1, this library knows 2"):
+        Plan.from_json({"schema_version": 1}, "plan.json")
 
 
 def test_inverse_leads_back_in_reverse_order(lake: Lake) -> None:

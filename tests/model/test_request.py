@@ -17,6 +17,11 @@ def test_unknown_strategy_names_the_known_ones() -> None:
         make_request(strategy="wild")
 
 
+@pytest.mark.parametrize("strategy", ["certified", "transfer-shedder", "threshold-shedder"])
+def test_our_strategy_and_pulsars_two_may_be_asked_for(strategy: str) -> None:
+    assert make_request(strategy=strategy).strategy == strategy
+
+
 @pytest.mark.parametrize("request_id", ["", "../plans", "a/b", ".hidden", "a b"])
 def test_request_id_that_is_no_folder_name_is_refused(request_id: str) -> None:
     with pytest.raises(InputError, match="is not a request id"):

@@ -1,11 +1,11 @@
-"""Shares of cpu, and what a step costs its clients."""
+"""Shares of cpu, and how long a client is away."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from evenkeel.planning.disruption import client_milliseconds, expected_outage_ms
+from evenkeel.planning.disruption import expected_outage_ms
 from evenkeel.planning.load import share_cpu
 
 
@@ -43,8 +43,3 @@ def test_longer_hand_overs_never_cost_less() -> None:
     outages = [expected_outage_ms(served) for served in range(1, 30_000, 7)]
     assert outages == sorted(outages)
     assert all(outage >= served for served, outage in zip(range(1, 30_000, 7), outages, strict=True))
-
-
-def test_disruption_counts_every_session() -> None:
-    assert client_milliseconds(12, 500) == 12 * 665
-    assert client_milliseconds(0, 500) == 0

@@ -64,9 +64,9 @@ def step(
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
-def broken_rules(*steps: Step, settings: Settings | None = None) -> set[str]:
+def broken_rules(*steps: Step, settings: Settings | None = None, cluster: Cluster = CLUSTER) -> set[str]:
     found = find_violations(
-        steps, CLUSTER.brokers, CLUSTER.bundles, CLUSTER.policies, settings or Settings(wave_steps=2)
+        steps, cluster.brokers, cluster.bundles, cluster.policies, settings or Settings(wave_steps=2)
     )
     return {violation.rule for violation in found}
 
@@ -94,6 +94,7 @@ def test_a_legal_step_passes() -> None:
         (step("t/g", "b1", "b2"), "anti-affinity"),
         (step("t/g", "b1", "b4"), "anti-affinity"),  # the broker has none, but its failure domain has
         (step("t/a", "b1", "b2", kind="copy"), "unknown-kind"),
+        (step("t/a", "b1", "b2", kind="unload"), "destination"),
         (step("t/a", "b1", "b2", order=1), "order"),
         (step("t/a", "b1", "b2", wave=1), "waves"),
     ],
@@ -109,7 +110,7 @@ def test_a_bundle_may_move_only_once() -> None:
 
 def test_budget_and_wave_sizes_are_kept() -> None:
     two = (step("t/s", "b1", "b4"), step("t/u", "b2", "b4", order=1))
-    assert broken_rules(*two) == {"waves"}
+    assert broken_rules(*two) == {"wave-size"}
     assert broken_rules(*two, settings=Settings(max_steps=1, canary_steps=2)) == {"step-budget"}
     assert broken_rules(two[0], dataclasses.replace(two[1], wave=1)) == set()
 
@@ -139,6 +140,91 @@ def test_peak_may_rise_where_a_broker_has_to_be_emptied() -> None:
 def test_inverse_of_a_plan_is_not_taken_for_a_plan_of_the_same_snapshot() -> None:
     rules = broken_rules(*invert([step("t/b", "b2", "b4")]))
     assert {"wrong-owner", "version"} <= rules
+
+
+@pytest.mark.parametrize(
+    ("budget", "rule"),
+    [
+        ({"max_steps": 0}, "step-budget"),
+        ({"max_moved_bytes_per_s": 9}, "bytes-budget"),
+        ({"max_moved_sessions": 9}, "sessions-budget"),
+        ({"max_client_seconds": 0.1}, "disruption-budget"),
+        ({"tenant_max_steps": 0}, "tenant-step-budget"),
+        ({"tenant_max_sessions": 9}, "tenant-sessions-budget"),
+        ({"tenant_max_client_seconds": 0.1}, "tenant-disruption-budget"),
+        ({"wave_max_moved_bytes_per_s": 9}, "wave-bytes-budget"),
+        ({"wave_max_sessions": 9}, "wave-sessions-budget"),
+        ({"wave_max_client_seconds": 0.1}, "wave-disruption-budget"),
+    ],
+)
+def test_every_budget_is_hard_whatever_the_step_says_of_itself(budget: dict[str, float], rule: str) -> None:
+    # 5 bytes/s in and out, 10 sessions; the step itself claims to move nothing
+    small = step("t/s", "b1", "b4", sessions=0)
+    assert broken_rules(small, settings=Settings(**budget)) == {rule}  # type: ignore[arg-type]
+    enough = dict.fromkeys(budget, 1000)
+    assert broken_rules(small, settings=Settings(**enough)) == set()  # type: ignore[arg-type]
+
+
+def test_broker_at_its_topic_limit_takes_no_more() -> None:
+    # b4 has one topic, a second one would reach the limit
+    assert broken_rules(step("t/s", "b1", "b4"), settings=Settings(broker_max_topics=2)) == {"topic-limit"}
+    assert broken_rules(step("t/s", "b1", "b4"), settings=Settings(broker_max_topics=3)) == set()
+
+
+def test_bundle_in_flight_is_left_alone() -> None:
+    states = np.where(CLUSTER.bundles.bundle == NAMES["t/s", "b1"], "Releasing", "Owned").astype(object)
+    busy = dataclasses.replace(CLUSTER, bundles=dataclasses.replace(CLUSTER.bundles, state=states))
+    assert broken_rules(step("t/s", "b1", "b4"), cluster=busy) == {"in-flight"}
+
+
+def with_broker(name: str, **changes: object) -> Cluster:
+    """The cluster with something changed about one broker."""
+    brokers = tuple(
+        dataclasses.replace(row, **changes) if row.broker_id == f"{name}:8080" else row  # type: ignore[arg-type]
+        for row in CLUSTER.brokers
+    )
+    return dataclasses.replace(CLUSTER, brokers=brokers)
+
+
+def test_destination_must_run_the_load_manager_of_the_source() -> None:
+    assert broken_rules(step("t/s", "b1", "b4"), cluster=with_broker("b4", load_manager="modular")) == {"load-manager"}
+
+
+def versions(**of_broker: str | None) -> Cluster:
+    """The cluster with these versions, and 4.0.0 elsewhere."""
+    brokers = tuple(
+        dataclasses.replace(row, version=of_broker.get(row.broker_id[:2], "4.0.0")) for row in CLUSTER.brokers
+    )
+    return dataclasses.replace(CLUSTER, brokers=brokers)
+
+
+def test_only_brokers_of_the_latest_version_receive_where_they_are_preferred() -> None:
+    prefer = Settings(prefer_later_versions=True)
+    small = step("t/s", "b1", "b4")
+    assert broken_rules(small, settings=prefer, cluster=versions(b2="4.1.0")) == {"version-filter"}
+    assert broken_rules(small, cluster=versions(b2="4.1.0")) == set()
+    assert broken_rules(small, settings=prefer, cluster=versions(b4="4.1.0")) == set()
+    # b3 is being emptied and counts for nothing; one that has no version makes Pulsar pass over the filter
+    assert broken_rules(small, settings=prefer, cluster=versions(b3="4.1.0")) == set()
+    assert broken_rules(small, settings=prefer, cluster=versions(b2="4.1.0", b1=None)) == set()
+
+
+def test_secondaries_may_own_what_no_primary_of_the_latest_version_is_left_for() -> None:
+    # t/s: primary b2, secondary b4; the extensible manager looks at versions first
+    policies = dataclasses.replace(CLUSTER.policies, isolation=(isolation("p", ["t/s"], ["b2"], ["b4"]),))
+    cluster = dataclasses.replace(versions(b4="4.1.0"), policies=policies)
+    small = step("t/s", "b1", "b4")
+    assert broken_rules(small, cluster=cluster) == {"not-eligible"}
+    assert broken_rules(small, settings=Settings(prefer_later_versions=True), cluster=cluster) == set()
+
+
+def test_what_an_unload_lets_go_leaves_its_broker() -> None:
+    # b2: 300 leaves, then 300 come from b4: never more than 60 %
+    unload = step("t/b", "b2", None, kind="unload", destination_incarnation=None)
+    strict = Settings(broker_overloaded_threshold_percentage=50.0)
+    come = step("t/h", "b4", "b2", order=1, wave=1)
+    assert broken_rules(unload, come, settings=strict) == set()
+    assert "overload" in broken_rules(dataclasses.replace(come, order=0, wave=0), settings=strict)
 
 
 def test_idle_bundles_are_no_load() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,14 +12,18 @@ from pyspark.sql import SparkSession
 
 from evenkeel.adapters.lake import Lake
 from evenkeel.adapters.plans import PlanStore, RequestStore
+from evenkeel.adapters.snapshots import SnapshotStore
+from evenkeel.gates import SnapshotFrames, judge_plan
 from evenkeel.model.errors import InputError, UnavailableError
 from evenkeel.model.load import BundleProfile
 from evenkeel.model.settings import Settings
-from evenkeel_spark.artifacts import PROFILES
-from evenkeel_spark.io import FrameStore
+from evenkeel_spark.artifacts import PROFILES, read_load_tables
+from evenkeel_spark.decisions import DECISION_PREFIX
+from evenkeel_spark.io import FrameStore, read_snapshot_table
 from evenkeel_spark.job import JobContext, main, run
 from evenkeel_spark.stated_errors import ERROR_PREFIX, find_stated_error
 from evenkeel_spark.submit import JOBS, job_file, submit
+from support.jobs import load_job
 from support.lakes import (
     TAKEN_AT,
     make_policy,
@@ -33,17 +35,6 @@ from support.lakes import (
 )
 
 SETTINGS = Settings(namespace_bundle_max_msg_rate=400.0, namespace_bundle_split_condition_hit_count_threshold=1)
-
-
-def load_job(name: str) -> Callable[[JobContext], dict[str, Any]]:
-    """The function that a job's file holds, without running the file as a program."""
-    spec = importlib.util.spec_from_file_location(f"job_{name}", job_file(name))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    serve: Callable[[JobContext], dict[str, Any]] = getattr(module, name)
-    return serve
 
 
 def write_cluster(lake: Lake) -> str:
@@ -65,17 +56,23 @@ def answers(lake: Lake, request_id: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[Lake, Lake]:
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the output of submitted jobs goes."""
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory, logs: Path, spark: SparkSession) -> tuple[Lake, Lake]:
     """The same request served in two lakes: by one core, and by two."""
     folder = tmp_path_factory.mktemp("lakes")
     by_one, by_two = Lake(str(folder / "by one")), Lake(str(folder / "by two"))
     for lake in (by_one, by_two):
         write_request(lake, write_cluster(lake), settings=SETTINGS)
     for job in JOBS:
-        submit(job, by_one.uri, "request-1", "local[1]", folder / f"{job}.log")
+        submit(job, by_one.uri, "request-1", "local[1]", logs / f"{job}.log")
     for job in JOBS[:2]:
         run(job, load_job(job), by_two.uri, "request-1")
-    submit("plan_transfers", by_two.uri, "request-1", "local[2]", folder / "by-two.log")
+    submit("plan_transfers", by_two.uri, "request-1", "local[2]", logs / "by-two.log")
     return by_one, by_two
 
 
@@ -84,6 +81,54 @@ def test_one_core_and_two_give_the_same_plan(planned: tuple[Lake, Lake]) -> None
     assert by_one["plan_transfers"]["plan_id"] == by_two["plan_transfers"]["plan_id"]
     assert by_one["profile_load"]["profile_id"] == by_two["profile_load"]["profile_id"]
     assert by_one["find_split_candidates"]["rows"] == by_two["find_split_candidates"]["rows"] > 0
+
+
+def test_one_core_and_two_give_the_same_plan_by_another_strategy_for_another_load(
+    planned: tuple[Lake, Lake], spark: SparkSession, tmp_path: Path
+) -> None:
+    changes = {"planning_load": "peak", "bandwidth_model": "scaled", "bundle_unload_min_throughput_threshold": 0.0}
+    settings = Settings.from_json(changes)
+    for lake in planned:
+        snapshot_id = answers(lake, "request-1")["plan_transfers"]["snapshot_id"]
+        write_request(lake, snapshot_id, "request-peak", settings, strategy="threshold-shedder")
+        for job in JOBS[:2]:
+            run(job, load_job(job), lake.uri, "request-peak")
+    submit("plan_transfers", planned[0].uri, "request-peak", "local[1]", tmp_path / "by-one.log")
+    run("plan_transfers", load_job("plan_transfers"), planned[1].uri, "request-peak")
+    first, second = (answers(lake, "request-peak")["plan_transfers"] for lake in planned)
+    assert first["plan_id"] == second["plan_id"]
+    assert first["metrics"]["strategy"] == "threshold-shedder"
+    assert first["metrics"]["moves"] > 0
+
+
+def test_gate_passes_a_plan_for_the_load_that_it_was_made_for(planned: tuple[Lake, Lake], spark: SparkSession) -> None:
+    lake = planned[1]
+    stored = PlanStore(lake).load(answers(lake, "request-1")["plan_transfers"]["plan_id"])
+    manifest = SnapshotStore(lake).load(stored.plan.cluster, stored.plan.snapshot_id)
+    tables = {name: read_snapshot_table(spark, lake, manifest, name) for name in manifest.tables}
+    frames = SnapshotFrames(**tables, profile=read_load_tables(spark, lake, stored.plan.profile_id))
+    verdict = judge_plan(spark, stored, frames, SETTINGS)
+    checks = {check.name: check for check in verdict.checks}
+    assert verdict.passed, verdict.blocking
+    assert checks["balance_starts_at_the_snapshot"].passed, checks["balance_starts_at_the_snapshot"].detail
+
+
+def test_decisions_are_in_the_log_and_in_the_answer(planned: tuple[Lake, Lake], logs: Path) -> None:
+    answer = answers(planned[0], "request-1")["plan_transfers"]
+    lines = [line for line in (logs / "plan_transfers.log").read_text().splitlines() if DECISION_PREFIX in line]
+    *pools, plan = [json.loads(line.partition(DECISION_PREFIX)[2]) for line in lines]
+    assert [pool["scope"] for pool in pools] == ["pool"]
+    assert plan == {"scope": "plan", "plan_id": answer["plan_id"], **answer["metrics"]}
+    stored = PlanStore(planned[0]).load(answer["plan_id"])
+    assert plan["moves"] == stored.plan.step_counts["transfers"] > 0
+    assert plan["bundles"] == pools[0]["bundles"] >= 150
+    assert sum(plan["rejections"].values()) == len(stored.rejections)
+
+
+def test_plan_says_what_pulsar_would_have_done(planned: tuple[Lake, Lake]) -> None:
+    stored = PlanStore(planned[0]).load(answers(planned[0], "request-1")["plan_transfers"]["plan_id"])
+    assert [row["strategy"] for row in stored.plan.counterfactual] == ["transfer-shedder", "threshold-shedder"]
+    assert all(row["worst_before"] == stored.plan.curve[0]["worst"] for row in stored.plan.counterfactual)
 
 
 def test_plan_names_what_it_was_made_of(planned: tuple[Lake, Lake]) -> None:

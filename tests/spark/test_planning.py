@@ -1,32 +1,28 @@
-"""Pools on frames: cpu shares as the planner has them, and a plan that no partitioning changes."""
+"""Pools on frames: who is planned with whom, and a plan that no partitioning changes."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from evenkeel.adapters.lake import Lake
+from evenkeel.gates.frames import frame_of
 from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
+from evenkeel.model.request import STRATEGIES
 from evenkeel.model.settings import Settings
-from evenkeel.planning.load import share_cpu
-from evenkeel_spark.history import find_history
-from evenkeel_spark.io import read_bundle_history
+from evenkeel.model.snapshot import Bundle
+from evenkeel.planning.assembly import assemble
+from evenkeel_spark.peers import find_counterfactuals, with_decision_of
 from evenkeel_spark.planning import solve_pools
-from evenkeel_spark.transforms.cpu_shares import with_cpu_shares
+from evenkeel_spark.transforms.planned_rates import rates_now
+from evenkeel_spark.transforms.planning_loads import planning_loads
 from evenkeel_spark.transforms.pools import by_pool
-from evenkeel_spark.transforms.profiles import bundle_profiles
 from evenkeel_spark.transforms.transfers import PlanningInputs
-from support.lakes import (
-    CLUSTER,
-    make_broker,
-    make_bundle,
-    make_policy,
-    make_random_brokers,
-    make_random_bundles,
-    write_snapshot,
-)
+from support.clusters import context
+from support.lakes import make_broker, make_bundle, make_policy, make_random_brokers, make_random_bundles
 
 ISOLATED = {
     "gold": {
@@ -38,25 +34,10 @@ ISOLATED = {
 }
 
 
-def profiles_of(spark: SparkSession, lake: Lake, snapshot_id: str, cluster: str = CLUSTER) -> DataFrame:
-    history = find_history(lake, cluster, snapshot_id, days=0.0)
-    return read_bundle_history(spark, lake, history).transform(bundle_profiles)
-
-
-def test_cpu_shares_are_those_of_the_planner(spark: SparkSession) -> None:
-    rates, owners = [1_001, 2_000, 4_000, 0, 7, 0], ["b1", "b1", "b1", "b2", "b3", "b1"]
-    usage = {"b1": 333.333, "b2": 50.0, "b3": None}
-    bundles = spark.createDataFrame(
-        list(zip("uvwxyz", owners, rates, strict=True)), "bundle string, owner string, msg_rate_millis long"
-    )
-    broker_cpu = spark.createDataFrame(
-        [("b1", 333_333), ("b2", 50_000), ("b3", 0)], "owner string, broker_cpu_millipercent long"
-    )
-    expected = share_cpu(rates, [list(usage).index(owner) for owner in owners], list(usage.values())).tolist()
-    assert sum(expected) in range(333_332, 333_335)
-    for partitions in (1, 5):
-        shares = bundles.repartition(partitions).transform(with_cpu_shares, broker_cpu).collect()
-        assert [row["cpu_millipercent"] for row in sorted(shares, key=lambda row: row["bundle"])] == expected
+def loads_of(spark: SparkSession, bundles: Sequence[Bundle], inputs: PlanningInputs) -> DataFrame:
+    """The planning load of bundles whose load now is all that is known."""
+    rates = frame_of(spark, Bundle, bundles).transform(rates_now)
+    return rates.transform(planning_loads, inputs.brokers, inputs.settings)
 
 
 def test_pool_knows_its_own_bundles_and_the_strangers_on_its_brokers(spark: SparkSession) -> None:
@@ -73,46 +54,76 @@ def test_pool_knows_its_own_bundles_and_the_strangers_on_its_brokers(spark: Spar
     assertDataFrameEqual(pooled, [Row(pool=pool, bundle=bundle) for pool, bundle in expected])
 
 
-def test_pools_are_planned_the_same_however_the_bundles_are_partitioned(spark: SparkSession, lake: Lake) -> None:
-    brokers = make_random_brokers(6, seed=3)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_plan_is_the_same_however_the_bundles_are_ordered_and_partitioned(spark: SparkSession, strategy: str) -> None:
     policies = Policies.from_documents([make_policy("isolation", ISOLATED)])
+    settings = Settings.from_json({"bundle_unload_min_throughput_threshold": 0.0, "broker_load_target_std": 0.05})
+    inputs = PlanningInputs(make_random_brokers(6, seed=3), policies, settings)
     bundles = make_random_bundles(brokers=6, bundles_per_broker=20, seed=3, namespaces=14)
-    manifest = write_snapshot(lake, bundles, brokers)
-    profiles = profiles_of(spark, lake, manifest.snapshot_id)
-    inputs = PlanningInputs(brokers, policies, Settings())
-    solved = [solve_pools(spark, profiles.repartition(partitions), inputs).plans for partitions in (1, 7)]
-    assert solved[0] == solved[1]
-    assert [plan.pool for plan in solved[0]] == ["b000:8080", "b002:8080"]
-    assert all(plan.moves for plan in solved[0])
+    plans = []
+    for rows, partitions in ((bundles, 1), (bundles[::-1], 7)):
+        loads = loads_of(spark, rows, inputs).repartition(partitions)
+        solved = solve_pools(loads, with_decision_of(strategy, loads, inputs)).plans
+        compared = find_counterfactuals(loads, inputs, len(rows))
+        plans.append(assemble(solved, context(settings, strategy=strategy, counterfactual=compared)))
+    assert plans[0].plan.plan_id == plans[1].plan.plan_id
+    assert plans[0] == plans[1]
+    assert {row.pool for row in plans[0].brokers} == {"b000:8080", "b002:8080"}
+    assert plans[0].steps
+    assert [row["strategy"] for row in plans[0].plan.counterfactual] == list(STRATEGIES[1:])
+    assert all(row["unloads"] > 0 for row in plans[0].plan.counterfactual)
 
 
-def test_owner_that_is_no_broker_ends_in_one_sentence(spark: SparkSession, lake: Lake) -> None:
+def test_cluster_without_bundles_is_compared_without_a_single_row(spark: SparkSession) -> None:
+    inputs = PlanningInputs([make_broker("b1:8080"), make_broker("b2:8080")], Policies(), Settings())
+    loads = loads_of(spark, [], inputs)
+    assert [row["moves"] for row in find_counterfactuals(loads, inputs, 0)] == [0, 0]
+    assert with_decision_of("transfer-shedder", loads, inputs).peer is not None
+    assert with_decision_of("certified", loads, inputs).peer is None
+
+
+def test_comparison_of_too_many_bundles_is_left_out(spark: SparkSession) -> None:
+    inputs = PlanningInputs([make_broker("b1:8080")], Policies(), Settings(counterfactual_max_bundles=5))
+    rows = find_counterfactuals(loads_of(spark, [], inputs), inputs, 6)
+    assert "6 bundles are more than 5" in rows[0]["stopped_because"]
+
+
+def test_owner_that_is_no_broker_ends_in_one_sentence(spark: SparkSession) -> None:
     bundles = [make_bundle("t/n/0x00000000_0xffffffff", owner="gone:8080", msg_rate_in_per_s=1.0)]
-    brokers = [make_broker("b1:8080")]
-    profiles = profiles_of(spark, lake, write_snapshot(lake, bundles, brokers).snapshot_id)
+    inputs = PlanningInputs([make_broker("b1:8080")], Policies(), Settings())
+    loads = loads_of(spark, bundles, inputs)
     with pytest.raises(InputError, match="gone:8080 owns bundles but is not among the brokers"):
-        solve_pools(spark, profiles, PlanningInputs(brokers, Policies(), Settings()))
+        solve_pools(loads, inputs)
+    with pytest.raises(InputError, match="gone:8080 owns bundles but is not among the brokers"):
+        find_counterfactuals(loads, inputs, 1)
 
 
-def test_idle_and_system_bundles_are_not_planned_but_use_cpu(spark: SparkSession, lake: Lake) -> None:
+def test_idle_and_system_bundles_are_not_planned_but_use_cpu(spark: SparkSession) -> None:
     served = make_bundle("t/n/0x00000000_0x80000000", msg_rate_in_per_s=3.0)
     idle = make_bundle("t/n/0x80000000_0xffffffff", owner=None)
     heartbeat = make_bundle("pulsar/b1:8080/0x00000000_0xffffffff", msg_rate_in_per_s=1.0)
     brokers = [make_broker("b1:8080", cpu_usage_percent=100.0), make_broker("b2:8080", cpu_usage_percent=None)]
-    manifest = write_snapshot(lake, [served, idle, heartbeat], brokers)
-    profiles = profiles_of(spark, lake, manifest.snapshot_id)
-    (plan,) = solve_pools(spark, profiles, PlanningInputs(brokers, Policies(), Settings())).plans
+    inputs = PlanningInputs(brokers, Policies(), Settings())
+    (plan,) = solve_pools(loads_of(spark, [served, idle, heartbeat], inputs), inputs).plans
     assert [(broker.broker_id, broker.used[0]) for broker in plan.brokers] == [("b1:8080", 75_000), ("b2:8080", 0)]
 
 
-def test_bundle_in_flight_is_load_that_stays(spark: SparkSession, lake: Lake) -> None:
+def test_unknown_limit_takes_the_resource_out_and_not_the_broker(spark: SparkSession) -> None:
+    halves = ["t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"]
+    bundles = [make_bundle(name, throughput_in_bytes_per_s=400e6, msg_rate_in_per_s=1.0) for name in halves]
+    brokers = [make_broker("b1:8080", cpu_limit_percent=None), make_broker("b2:8080", cpu_limit_percent=None)]
+    inputs = PlanningInputs(brokers, Policies(), Settings())
+    (plan,) = solve_pools(loads_of(spark, bundles, inputs), inputs).plans
+    assert [broker.limit[0] for broker in plan.brokers] == [0, 0]
+    assert [(move.source, move.destination) for move in plan.moves] == [(0, 1)]
+
+
+def test_bundle_in_flight_is_load_that_stays(spark: SparkSession) -> None:
     big = {"throughput_in_bytes_per_s": 400e6, "throughput_out_bytes_per_s": 400e6}
-    lower, upper = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
-    brokers = [make_broker("b1:8080"), make_broker("b2:8080")]
+    halves = ["t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"]
+    inputs = PlanningInputs([make_broker("b1:8080"), make_broker("b2:8080")], Policies(), Settings())
     for state, moved in (("Owned", 1), ("Releasing", 0)):
-        bundles = [make_bundle(lower, state=state, **big), make_bundle(upper, state=state, **big)]
-        manifest = write_snapshot(lake, bundles, brokers, cluster=state)
-        profiles = profiles_of(spark, lake, manifest.snapshot_id, cluster=state)
-        (plan,) = solve_pools(spark, profiles, PlanningInputs(brokers, Policies(), Settings())).plans
+        bundles = [make_bundle(name, state=state, **big) for name in halves]
+        (plan,) = solve_pools(loads_of(spark, bundles, inputs), inputs).plans
         assert len(plan.moves) == moved
         assert {broker.broker_id: broker.used[1] for broker in plan.brokers} == {"b1:8080": 800_000_000, "b2:8080": 0}

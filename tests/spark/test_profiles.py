@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
+from evenkeel.adapters.calibrations import CalibrationStore
 from evenkeel.adapters.lake import Lake
-from evenkeel.model.load import BundleProfile, HourlyPeak
+from evenkeel.model.load import BundleProfile, CpuCalibration, HourlyPeak
 from evenkeel.model.snapshot import Bundle
 from evenkeel_spark.history import find_history
-from evenkeel_spark.io import read_bundle_history
+from evenkeel_spark.io import read_bundle_history, read_cpu_calibration
 from evenkeel_spark.schemas import spark_schema
 from evenkeel_spark.transforms.profiles import bundle_profiles, hourly_peaks
 from support.lakes import CLUSTER, TAKEN_AT, make_bundle, make_random_bundles, shift_load, write_snapshot
@@ -72,8 +73,29 @@ def test_profile_holds_now_percentiles_and_peak_in_integer_units(spark: SparkSes
         throughput_out_p50_bytes_per_s=0,
         throughput_out_p95_bytes_per_s=0,
         throughput_out_peak_bytes_per_s=0,
+        cpu_weight_millis=1_000,
     )
     assertDataFrameEqual(profiles, spark.createDataFrame([astuple(expected)], spark_schema(BundleProfile)))
+
+
+def test_messages_weigh_what_the_calibration_says_of_their_bundle_or_else_of_their_namespace(
+    spark: SparkSession, lake: Lake
+) -> None:
+    learnt = [CpuCalibration("public/default", 1_500, 3, TAKEN_AT), CpuCalibration(LEFT, 700, 2, TAKEN_AT)]
+    new_id = CalibrationStore(lake).write(CLUSTER, TAKEN_AT, learnt)
+    calibration = read_cpu_calibration(spark, lake, CLUSTER, new_id)
+    other = "public/other/0x00000000_0xffffffff"
+    history = read_history(spark, lake, [[make_bundle(LEFT), make_bundle(RIGHT), make_bundle(other)]])
+    profiles = history.transform(bundle_profiles, calibration).select("bundle", "cpu_weight_millis")
+    expected = {LEFT: 700, RIGHT: 1_500, other: 1_000}
+    assertDataFrameEqual(profiles, [Row(bundle=name, cpu_weight_millis=weight) for name, weight in expected.items()])
+
+
+def test_figure_that_is_no_number_counts_as_nothing(spark: SparkSession, lake: Lake) -> None:
+    rates = [float("nan"), float("inf"), -1.0, 5.0]
+    history = read_history(spark, lake, [[make_bundle(LEFT, msg_rate_in_per_s=rate)] for rate in rates])
+    profiles = history.transform(bundle_profiles).select("samples", "msg_rate_p50_millis", "msg_rate_peak_millis")
+    assertDataFrameEqual(profiles, [Row(samples=4, msg_rate_p50_millis=0, msg_rate_peak_millis=5_000)])
 
 
 def test_only_bundles_of_the_requested_snapshot_have_a_profile(spark: SparkSession, lake: Lake) -> None:

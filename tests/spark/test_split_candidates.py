@@ -87,6 +87,21 @@ def test_hits_in_a_row_must_exceed_the_threshold_and_a_miss_resets_them(spark: S
     assert [row["bundle"] for row in find(spark, lake, snapshots, Settings())] == [A]
 
 
+def test_namespaces_that_are_left_whole_do_not_use_up_the_cap(spark: SparkSession, lake: Lake) -> None:
+    bundles = [hot("u/n/0x00000000_0x00000010", msg_rate_in_per_s=50_000.0), hot(A)]
+    few = dataclasses.replace(ONCE, max_number_of_bundles_to_split_per_cycle=1)
+    found = history_of(spark, lake, [bundles]).transform(split_candidates, few, {"u/n"}).collect()
+    assert [row["bundle"] for row in found] == [A]
+
+
+def test_bundle_that_shares_an_end_with_a_splitting_one_waits(spark: SparkSession, lake: Lake) -> None:
+    # t/n: a parent that is splitting, both children with an owner already, a neighbour | u/n: the same range
+    parent, lower, upper = (f"t/n/0x000000{ends}" for ends in ("00_0x00000010", "00_0x00000008", "08_0x00000010"))
+    other = "u/n/0x00000000_0x00000010"
+    bundles = [hot(parent, state="Splitting"), hot(lower), hot(upper), hot(B), hot(other)]
+    assert [row["bundle"] for row in find(spark, lake, [bundles], ONCE)] == [B, other]
+
+
 def test_candidates_are_ranked_hottest_first_and_ties_by_name(spark: SparkSession, lake: Lake) -> None:
     bundles = [hot(B), hot(A), hot(C, msg_rate_in_per_s=50_000.0), hot(D, throughput_in_bytes_per_s=1.0)]
     found = find(spark, lake, [bundles], ONCE)

@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from evenkeel.model.load import SplitCandidate
 from evenkeel.model.policies import IsolationPolicy, Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.assembly import PlanContext, PlannedCluster, assemble
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.optimiser import solve
+from evenkeel.planning.in_process import solve_cluster
+from evenkeel.planning.policy_findings import explain_policies
 from evenkeel.planning.pool_plan import PoolPlan
-from evenkeel.planning.pools import assign_pools, live_broker_ids
-from evenkeel.planning.problem import build_problem
+from evenkeel.planning.pools import live_broker_ids
 
 KBPS_PER_BYTE = 8 / 1000
 # Limits in the planner's units: 1000 a unit of broker size for each of the three resources.
@@ -90,21 +91,10 @@ def isolation(
     return IsolationPolicy(name, tuple(namespaces), tuple(primary), tuple(secondary), min_limit)
 
 
-def solve_pools(cluster: Cluster, settings: Settings) -> list[PoolPlan]:
+def solve_pools(cluster: Cluster, settings: Settings, candidates: Sequence[SplitCandidate] = ()) -> list[PoolPlan]:
     """Plan pool by pool, as the executors do, and send each plan through its JSON form."""
-    names = [str(name) for name in cluster.bundles.namespace]
-    assignment = assign_pools(names, live_broker_ids(cluster.brokers), cluster.policies)
-    plans = []
-    for pool in sorted({*assignment.pool_of_broker.values(), *assignment.pool_of_namespace.values()}):
-        rows = [
-            row
-            for row, (name, owner) in enumerate(zip(names, cluster.bundles.owner, strict=True))
-            if pool in (assignment.pool_of_namespace[name], assignment.pool_of_broker.get(owner))
-        ]
-        columns = cluster.bundles.take(np.array(rows, dtype=np.intp))
-        problem = build_problem(pool, cluster.brokers, columns, cluster.policies, settings)
-        plans.append(PoolPlan.from_json(solve(problem, settings).to_json()))
-    return plans
+    plans = solve_cluster(cluster.brokers, cluster.bundles, cluster.policies, settings, candidates)
+    return [PoolPlan.from_json(plan.to_json()) for plan in plans]
 
 
 def context(settings: Settings, **changes: object) -> PlanContext:
@@ -118,15 +108,18 @@ def context(settings: Settings, **changes: object) -> PlanContext:
         strategy="certified",
         settings=settings,
         policy_versions={},
-        split_candidates=(),
         library_version="0",
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
-def plan(cluster: Cluster, settings: Settings | None = None) -> PlannedCluster:
+def plan(
+    cluster: Cluster, settings: Settings | None = None, candidates: Sequence[SplitCandidate] = ()
+) -> PlannedCluster:
     settings = settings or Settings()
-    return assemble(solve_pools(cluster, settings), context(settings))
+    namespaces = map(str, cluster.bundles.namespace)
+    findings = explain_policies(cluster.policies, live_broker_ids(cluster.brokers), namespaces)
+    return assemble(solve_pools(cluster, settings, candidates), context(settings, findings=findings))
 
 
 def destinations(planned: PlannedCluster) -> dict[str, tuple[str, str]]:

@@ -16,7 +16,15 @@ from evenkeel.adapters.snapshots import SnapshotContent, SnapshotStore
 from evenkeel.model.bundles import RING_END, BundleName, ranges_between
 from evenkeel.model.request import PlanRequest
 from evenkeel.model.settings import Settings
-from evenkeel.model.snapshot import SNAPSHOT_TABLES, Broker, Bundle, LoadManager, PolicyDocument, SnapshotManifest
+from evenkeel.model.snapshot import (
+    SNAPSHOT_TABLES,
+    Broker,
+    Bundle,
+    LoadManager,
+    PolicyDocument,
+    SnapshotManifest,
+    Topic,
+)
 
 CLUSTER = "test"
 # A Monday, so that the hour of the week is the hour of the day.
@@ -67,13 +75,14 @@ def write_snapshot(
     policies: Sequence[PolicyDocument] = (),
     taken_at: datetime = TAKEN_AT,
     cluster: str = CLUSTER,
+    topics: Sequence[Topic] = (),
 ) -> SnapshotManifest:
     """Commit a snapshot; where no brokers are given, there is one for each owner."""
     owners = sorted({bundle.owner for bundle in bundles if bundle.owner is not None})
     rows: Mapping[str, Sequence[Any]] = {
         "brokers": brokers or [make_broker(owner) for owner in owners],
         "bundles": bundles,
-        "topics": [],
+        "topics": topics,
         "policies": policies,
     }
     tables = {name: to_arrow(table, rows[name]) for name, table in SNAPSHOT_TABLES.items()}

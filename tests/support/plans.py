@@ -94,6 +94,9 @@ def store_plan(
         gap={},
         disruption={"client_seconds": 0, "sessions": 0},
         violations={},
+        curve=[],
+        pools=[],
+        counterfactual=[],
         truncated=False,
         library_version=__version__,
     )

@@ -107,6 +107,9 @@ def plan(**changes: Any) -> Plan:
         },
         disruption={"client_seconds": 7.0, "sessions": 10},
         violations={"before": {"misplaced": 0}, "after": {"misplaced": 0}},
+        curve=[],
+        pools=[],
+        counterfactual=[],
         truncated=False,
         library_version="1.0.0",
     )

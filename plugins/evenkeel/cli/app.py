@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from evenkeel import __version__
-from evenkeel.cli import demo, local, plans, runs, settings, snapshots
+from evenkeel.cli import demo, diffs, local, plans, runs, settings, snapshots
 
 app = typer.Typer(
     name="evenkeel",
@@ -35,6 +35,7 @@ app.command("snapshot")(snapshots.snapshot)
 app.command("import")(snapshots.import_)
 app.command("plan")(plans.plan)
 app.command("show")(plans.show)
+app.command("diff")(diffs.diff)
 app.command("check")(plans.check)
 app.command("approve")(plans.approve)
 app.command("apply")(runs.apply)

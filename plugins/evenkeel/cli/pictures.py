@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +16,8 @@ from evenkeel.model.plan import BrokerBalance, Step
 
 BAR_CELLS = 24
 MOST_STEPS_SHOWN = 200
+MOST_POOLS_SHOWN = 10
+CURVE_ROWS = 8
 
 
 def print_plan(stored: StoredPlan) -> None:
@@ -56,6 +59,66 @@ def print_steps(steps: Sequence[Step]) -> None:
     out.print(table)
     if len(steps) > MOST_STEPS_SHOWN:
         out.print(f"… and {len(steps) - MOST_STEPS_SHOWN} more; --json prints all")
+
+
+def print_curve(points: Sequence[Mapping[str, Any]]) -> None:
+    """What a shorter plan would be worth: a few points of the curve, with the worst broker as a bar."""
+    if len(points) < 2:
+        return
+    table = Table(title="balance against moves (1 = the lowest peak that its pool can reach)", box=None)
+    for heading in ("moves", "sessions", "client-seconds", "worst", ""):
+        table.add_column(heading, justify="left" if not heading else "right")
+    top = max(float(point["worst"]) for point in points) or 1.0
+    for point in _evenly(points, CURVE_ROWS):
+        table.add_row(
+            *(_figure(point.get(key)) for key in ("moves", "sessions", "client_seconds", "worst")),
+            _bar(float(point["worst"]) / top, "green"),
+        )
+    out.print(table)
+
+
+def print_pools(pools: Sequence[Mapping[str, Any]]) -> None:
+    """Pools that do not reach their band, each with what would help; the others are only counted."""
+    outside = [pool for pool in pools if not pool.get("reaches_band", True)]
+    if not pools:
+        return
+    out.print(f"pools: {len(pools) - len(outside)} of {len(pools)} inside the band")
+    for pool in outside[:MOST_POOLS_SHOWN]:
+        name = pool.get("pool") or "namespaces without a broker"
+        out.print(f"  {escape(str(name))}: limited by {escape(str(pool.get('limited_by')))}")
+        for advice in pool.get("advice") or ():
+            out.print(f"    {escape(str(advice))}")
+    if len(outside) > MOST_POOLS_SHOWN:
+        out.print(f"  … and {len(outside) - MOST_POOLS_SHOWN} more; --json prints all")
+
+
+def print_counterfactual(rows: Sequence[Mapping[str, Any]]) -> None:
+    """What Pulsar's own strategies would have done with the same snapshot."""
+    if not rows:
+        return
+    table = Table(title="what Pulsar itself would have done", box=None)
+    for heading in ("strategy", "unloads", "moved again", "sessions", "client-seconds", "worst"):
+        table.add_column(heading, justify="left" if heading == "strategy" else "right", no_wrap=True)
+    for row in rows:
+        keys = ("unloads", "repeat_unloads", "moved_sessions", "client_seconds", "worst_after")
+        table.add_row(Text(str(row.get("strategy"))), *(_figure(row.get(key)) for key in keys))
+    out.print(table)
+    for row in rows:
+        if row.get("stopped_because"):
+            out.print(f"  {escape(str(row.get('strategy')))} stops: {escape(str(row['stopped_because']))}")
+
+
+def _evenly(points: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """The first, the last, and points at even distances between them."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
+
+
+def _figure(value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
 def print_balance(rows: Sequence[BrokerBalance]) -> None:

@@ -26,8 +26,9 @@ from evenkeel.cli.options import (
     locate,
 )
 from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
-from evenkeel.cli.pictures import print_balance, print_plan, print_steps
+from evenkeel.cli.pictures import print_balance, print_counterfactual, print_curve, print_plan, print_pools, print_steps
 from evenkeel.model.errors import InputError
+from evenkeel.model.request import STRATEGIES
 from evenkeel.model.verdict import Verdict
 
 DEFAULT_DEADLINE_S = 1800.0
@@ -38,7 +39,9 @@ def plan(
     lake: LakeUri,
     cluster: Cluster,
     snapshot: Annotated[str | None, typer.Option("--snapshot", help="Snapshot id; default the newest.")] = None,
-    strategy: Annotated[str, typer.Option("--strategy", help="How to plan.")] = "certified",
+    strategy: Annotated[
+        str, typer.Option("--strategy", help=f"Who decides what moves: {', '.join(STRATEGIES)}.")
+    ] = STRATEGIES[0],
     settings: SettingsFile = None,
     master: Master = DEFAULT_MASTER,
     deadline: Annotated[
@@ -74,7 +77,7 @@ def show(
     steps: Annotated[bool, typer.Option("--steps", help="Show the steps too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a plan: balance before and after, moves against their bound, what was refused."""
+    """Show a plan: balance before and after, moves against their bound, what binds, what Pulsar would have done."""
     with reporting(as_json):
         place, reference = locate("plans", plan, lake)
         stored = PlanStore(place).load(reference)
@@ -83,6 +86,9 @@ def show(
             print_json(_summary(stored, None) | listed)
             return
         print_plan(stored)
+        print_curve(stored.plan.curve)
+        print_pools(stored.plan.pools)
+        print_counterfactual(stored.plan.counterfactual)
         print_balance(stored.brokers)
         if steps:
             print_steps(stored.steps)
@@ -149,6 +155,9 @@ def _summary(stored: StoredPlan, seconds: dict[str, float] | None) -> dict[str, 
         "gap": plan.gap,
         "disruption": plan.disruption,
         "violations": plan.violations,
+        "curve": plan.curve,
+        "pools": plan.pools,
+        "counterfactual": plan.counterfactual,
         "truncated": plan.truncated,
     }
     return summary if seconds is None else summary | {"seconds": seconds}

@@ -13,15 +13,18 @@ from evenkeel.model.tables import columns_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from evenkeel_spark.transforms.planned_rates import LoadTables
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFrames:
-    """The four tables of a snapshot."""
+    """The four tables of a snapshot, and the load profile that a plan names, if it names one."""
 
     brokers: DataFrame
     bundles: DataFrame
     topics: DataFrame
     policies: DataFrame
+    profile: LoadTables | None = None
 
 
 class JudgedPlan(Protocol):

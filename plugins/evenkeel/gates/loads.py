@@ -1,41 +1,34 @@
-"""The load of a snapshot's bundles in the planner's integer units, computed by Spark."""
+"""The load that a plan was made for, computed by Spark exactly as for the planner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evenkeel.model.load import MILLI, Resource, limit_units
+from evenkeel.gates.frames import SnapshotFrames
+from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
-def bundle_loads(spark: SparkSession, bundles: DataFrame, brokers: Sequence[Broker]) -> DataFrame:
-    """Each bundle with its load now; a broker's measured cpu is shared out by message rate, as the planner does."""
-    from pyspark.sql import functions as F
+def bundle_loads(
+    frames: SnapshotFrames, brokers: Sequence[Broker], hours: Sequence[int], settings: Settings
+) -> DataFrame:
+    """Each bundle of a snapshot with its planning load; `hours` are those of the plan's horizon.
 
-    from evenkeel.gates.rules.figures import whole
-    from evenkeel_spark.transforms.cpu_shares import with_cpu_shares
+    Who owns a bundle is said by the snapshot. What it carries is said by the profile that the plan names; a plan
+    that names none is judged by the load of now.
+    """
+    from evenkeel_spark.transforms.planned_rates import IDENTITY_COLUMNS, planned_rates, rates_now
+    from evenkeel_spark.transforms.planning_loads import planning_loads
 
-    loads = bundles.select(
-        "bundle",
-        "namespace",
-        "owner",
-        "version_id",
-        "topics",
-        (F.col("producers") + F.col("consumers")).alias("sessions"),
-        whole((F.col("msg_rate_in_per_s") + F.col("msg_rate_out_per_s")) * MILLI).alias("msg_rate_millis"),
-        whole(F.col("throughput_in_bytes_per_s")).alias("throughput_in"),
-        whole(F.col("throughput_out_bytes_per_s")).alias("throughput_out"),
-    )
-    return with_cpu_shares(loads, _broker_cpu(spark, brokers))
-
-
-def _broker_cpu(spark: SparkSession, brokers: Sequence[Broker]) -> DataFrame:
-    import pyarrow as pa
-
-    owners = pa.array([broker.broker_id for broker in brokers], pa.string())
-    cpu = pa.array([limit_units(Resource.CPU, broker.cpu_usage_percent) for broker in brokers], pa.int64())
-    return spark.createDataFrame(pa.table({"owner": owners, "broker_cpu_millipercent": cpu}))
+    now = frames.bundles.transform(rates_now)
+    if frames.profile is None:
+        return now.transform(planning_loads, brokers, settings)
+    planned = planned_rates(frames.profile, hours, settings).drop(*(set(IDENTITY_COLUMNS) - {"bundle"}))
+    # A bundle that the profile does not know shows up as load that differs from the plan's.
+    figures = [name for name in planned.columns if name != "bundle"]
+    rates = now.select(*IDENTITY_COLUMNS).join(planned, on="bundle", how="left").fillna(0, figures)
+    return rates.transform(planning_loads, brokers, settings)

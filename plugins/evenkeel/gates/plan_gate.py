@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from evenkeel import __version__
 from evenkeel.gates.frames import JudgedPlan, SnapshotFrames, frame_of, rows_of
 from evenkeel.gates.hard_rules import PlacedLoads
+from evenkeel.gates.loads import bundle_loads
 from evenkeel.gates.validation import run_suite
 from evenkeel.model.errors import InputError
 from evenkeel.model.load import Resource
@@ -21,6 +22,7 @@ from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, BrokerState, PolicyDocument
 from evenkeel.model.tables import column
 from evenkeel.model.verdict import Verdict
+from evenkeel.planning.horizon import horizon_hours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +77,8 @@ def judge_plan(spark: SparkSession, stored: JudgedPlan, frames: SnapshotFrames, 
     """Say whether a plan keeps every hard rule and budget, fits its snapshot and makes nothing worse."""
     brokers = rows_of(Broker, frames.brokers)
     policies = Policies.from_documents(rows_of(PolicyDocument, frames.policies))
-    placed = PlacedLoads.collect(spark, frames.bundles, brokers, stored.steps, policies)
+    hours = horizon_hours(_moment_of(stored.plan.snapshot_id), settings.plan_expires_after_s)
+    placed = PlacedLoads.collect(bundle_loads(frames, brokers, hours, settings), stored.steps, policies)
     violations = placed.find_violations(stored.steps, brokers, policies, settings)
     datasets = {
         "plan": frame_of(spark, PlanRow, [_plan_row(stored.plan, stored.steps)]),
@@ -115,8 +118,13 @@ def _violation_rows(violations: Sequence[Violation]) -> Iterator[ViolationRow]:
 
 
 def _step_rows(steps: Sequence[Step], placed: PlacedLoads) -> Iterator[StepRow]:
+    from evenkeel.planning.units import parents_of
+
+    parents = parents_of(steps)
     for step in steps:
-        is_known, owner = placed.knows(step.bundle), placed.owner_of(step.bundle)
+        # A child of the plan's own splits begins where its parent is.
+        found = parents.get(step.bundle, step.bundle)
+        is_known, owner = placed.knows(found), placed.owner_of(found)
         yield StepRow(step.order, step.wave, step.kind, step.bundle, step.source, is_known, owner)
 
 

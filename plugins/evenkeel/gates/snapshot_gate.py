@@ -52,7 +52,7 @@ def _with_sums(brokers: DataFrame, bundles: DataFrame) -> DataFrame:
     """Each broker with the throughput of its bundles added up."""
     from pyspark.sql import functions as F
 
-    from evenkeel.gates.rules.figures import whole
+    from evenkeel_spark.transforms.figures import whole
 
     sums = bundles.groupBy(F.col("owner").alias("broker_id")).agg(
         F.sum(whole(F.col("throughput_in_bytes_per_s"))).alias("bundles_in_bytes_per_s"),

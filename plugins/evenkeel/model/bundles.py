@@ -92,6 +92,11 @@ def find_ring_fault(ranges: Iterable[BundleRange]) -> str | None:
     return None if end == RING_END else f"a gap from {end:#010x} to {RING_END:#010x}"
 
 
+def tenant_of(bundle: str) -> str:
+    """The tenant whose bundle, or namespace, this is the name of."""
+    return bundle.partition("/")[0]
+
+
 def is_system_namespace(namespace: str) -> bool:
     """Whether Pulsar pins a namespace to its place: heartbeat, SLA monitor and pulsar/system are never planned."""
     tenant, _, local = namespace.partition("/")

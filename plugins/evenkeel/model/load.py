@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
+from evenkeel.model.errors import InputError
 from evenkeel.model.tables import column
 
 BYTES_PER_KILOBIT = 125
 MILLI = 1000
+
+# A message that costs as much cpu as the average one.
+AVERAGE_WEIGHT_MILLIS = 1000
+HIGHEST_WEIGHT_MILLIS = 1_000_000
 
 
 class Resource(StrEnum):
@@ -52,6 +58,9 @@ class BundleProfile:
     throughput_out_p50_bytes_per_s: int = column("bytes per second out, median")
     throughput_out_p95_bytes_per_s: int = column("bytes per second out, 95th percentile")
     throughput_out_peak_bytes_per_s: int = column("bytes per second out, peak")
+    cpu_weight_millis: int = column(
+        "cpu of a message against the average one, thousandths; 1000 where nothing was learnt", AVERAGE_WEIGHT_MILLIS
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +76,28 @@ class HourlyPeak:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuCalibration:
+    """A row of the table `cpu_calibration`: what realised moves taught about the cpu that messages cost."""
+
+    key: str = column("namespace with its tenant, or a bundle, whose own row goes before that of its namespace")
+    weight_millis: int = column("cpu of a message against the average one of its broker, thousandths")
+    samples: int = column("moves that the weight was learnt from")
+    updated_at: datetime = column("when the weight was last learnt")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight_millis <= HIGHEST_WEIGHT_MILLIS:
+            raise InputError(
+                f"the cpu weight {self.weight_millis} of {self.key} is not between 1 and {HIGHEST_WEIGHT_MILLIS}",
+                "give it in thousandths of the average message's cost",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class SplitCandidate:
-    """A row of the table `split_candidates`: a bundle that met a condition of PIP-192 long enough."""
+    """A row of the table `split_candidates`: a bundle that met a condition of PIP-192 long enough, and its best cut.
+
+    The planner adds bundles that may be too big for any broker; they have no hits, and the rank 0.
+    """
 
     namespace: str = column("namespace with its tenant")
     bundle: str = column("Pulsar's name of the bundle")
@@ -79,6 +108,14 @@ class SplitCandidate:
     msg_rate_per_s: float = column("messages in and out now, per second")
     throughput_bytes_per_s: float = column("bytes in and out now, per second")
     rank: int = column("place among the candidates of this cycle, from 1; ties by name")
+    namespace_bundles: int = column("bundles that the namespace has now")
+    boundary: int = column("hash at which the upper child begins")
+    boundary_by: str = column("what the boundary halves: topic load, topic count, or only the range")
+    lower_topics_ppb: int = column("part of the topics that the lower child gets, parts per billion")
+    lower_sessions_ppb: int = column("part of the sessions that the lower child gets, parts per billion")
+    lower_msg_rate_ppb: int = column("part of the messages that the lower child gets, parts per billion")
+    lower_throughput_in_ppb: int = column("part of the bytes in that the lower child gets, parts per billion")
+    lower_throughput_out_ppb: int = column("part of the bytes out that the lower child gets, parts per billion")
 
 
 def limit_units(resource: Resource, limit: float | None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -18,7 +18,7 @@ from evenkeel.model.canonical import canonical_json, digest, sha256_hex
 from evenkeel.model.moments import format_time, parse_time
 from evenkeel.model.tables import column
 
-PLAN_SCHEMA_VERSION = 1
+PLAN_SCHEMA_VERSION = 2
 
 
 class StepKind(StrEnum):
@@ -49,6 +49,7 @@ class Step:
     sessions: int = column("producers and consumers that have to reconnect")
     disruption_client_ms: int = column("expected disruption, client-milliseconds")
     reason: str = column("why this bundle, and why there")
+    split_boundary: int | None = column("hash at which a split cuts the range; null for other steps", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,9 @@ class Plan:
     gap: Mapping[str, Any]
     disruption: Mapping[str, Any]
     violations: Mapping[str, Any]
+    curve: Sequence[Mapping[str, Any]]
+    pools: Sequence[Mapping[str, Any]]
+    counterfactual: Sequence[Mapping[str, Any]]
     truncated: bool
     library_version: str
     window: Mapping[str, Any] | None = None
@@ -125,7 +129,10 @@ class Plan:
 
 def digest_rows(rows: Iterable[Any]) -> str:
     """The SHA-256 of table rows in canonical form; independent of how Parquet stores them."""
-    return digest([asdict(row) for row in rows])
+    listed = list(rows)
+    # Rows are flat: no need of `asdict`, which copies whatever it finds.
+    names = [field.name for field in dataclasses.fields(listed[0])] if listed else []
+    return digest([{name: getattr(row, name) for name in names} for row in listed])
 
 
 def invert(steps: Sequence[Step]) -> list[Step]:

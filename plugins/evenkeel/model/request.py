@@ -15,7 +15,7 @@ from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.errors import InputError
 
 REQUEST_SCHEMA_VERSION = 1
-STRATEGIES = ("certified",)
+STRATEGIES = ("certified", "transfer-shedder", "threshold-shedder")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][-.\w]*")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+import numpy as np
 
 from evenkeel.model.policies import Policies
 from evenkeel.model.snapshot import Broker
+from evenkeel.planning.arrays import Bools, Ints
 
 DEFAULT_DOMAIN = "default"
+NO_GROUP = -1
 
 
 def group_of(namespace: str, policies: Policies) -> str | None:
@@ -26,51 +28,41 @@ def domains_of(brokers: Sequence[Broker], policies: Policies) -> tuple[str, ...]
     return tuple(listed.get(b.broker_id) or b.failure_domain or DEFAULT_DOMAIN for b in brokers)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPeaks:
-    """For each group the most bundles in one failure domain, and the most on one broker."""
-
-    per_domain: Mapping[str, int]
-    per_broker: Mapping[str, int]
-
-    @property
-    def worst_domain(self) -> int:
-        return max(self.per_domain.values(), default=0)
-
-    @property
-    def worst_broker(self) -> int:
-        return max(self.per_broker.values(), default=0)
-
-
 class GroupCounts:
-    """How many bundles of each group a failure domain and a broker own."""
+    """How many bundles of each group a failure domain and a broker own, and how many they may own at most.
 
-    def __init__(self, owned: Iterable[tuple[str | None, int]], domains: Sequence[str]) -> None:
-        """`owned` are pairs of a bundle's group and the index of its owner."""
-        self._domains = domains
-        self._per_broker = Counter((group, owner) for group, owner in owned if group is not None)
-        self._per_domain: Counter[tuple[str, str]] = Counter()
-        for (group, owner), count in self._per_broker.items():
-            self._per_domain[group, domains[owner]] += count
+    Neither peak of a group may rise. Arrivals are counted and what leaves is not, so that the counts hold for any
+    subset and any order of the moves.
+    """
 
-    def peaks(self) -> GroupPeaks:
-        return GroupPeaks(_highest(self._per_domain), _highest(self._per_broker))
+    def __init__(self, group: Ints, owner: Ints, domain: Ints) -> None:
+        """`group` and `owner` are per bundle, `domain` is per broker; all are numbers from 0."""
+        self._domain = domain
+        grouped = group != NO_GROUP
+        groups, domains = int(group.max(initial=NO_GROUP)) + 1, int(domain.max(initial=0)) + 1
+        self._per_broker = np.zeros((groups, len(domain)), dtype=np.int64)
+        self._per_domain = np.zeros((groups, domains), dtype=np.int64)
+        np.add.at(self._per_broker, (group[grouped], owner[grouped]), 1)
+        np.add.at(self._per_domain, (group[grouped], domain[owner[grouped]]), 1)
+        self._broker_peaks = self._per_broker.max(axis=1, initial=0)
+        self._domain_peaks = self._per_domain.max(axis=1, initial=0)
 
-    def add(self, group: str, broker: int) -> None:
-        self._per_broker[group, broker] += 1
-        self._per_domain[group, self._domains[broker]] += 1
+    def add(self, group: int, source: int, broker: int, count: int = 1) -> None:
+        """Count a bundle that comes from `source` to `broker`; a count of -1 takes that back."""
+        self._per_broker[group, broker] += count
+        if self._domain[source] != self._domain[broker]:
+            self._per_domain[group, self._domain[broker]] += count
 
-    def has_room(self, group: str, source: int, destination: int, peaks: GroupPeaks) -> bool:
-        """Whether one more bundle on the destination keeps both peaks, even if nothing else of the plan happens."""
-        if self._per_broker[group, destination] + 1 > peaks.per_broker[group]:
-            return False
-        if self._domains[source] == self._domains[destination]:
-            return True
-        return self._per_domain[group, self._domains[destination]] + 1 <= peaks.per_domain[group]
+    def has_room(self, group: int, source: int) -> Bools:
+        """For each broker whether one more bundle from `source` keeps both peaks."""
+        keeps_broker_peak = self._per_broker[group] < self._broker_peaks[group]
+        keeps_domain_peak = (self._per_domain[group] < self._domain_peaks[group])[self._domain]
+        stays_in_domain = self._domain == self._domain[source]
+        room: Bools = keeps_broker_peak & (keeps_domain_peak | stays_in_domain)
+        return room
 
-
-def _highest(counts: Counter[tuple[str, int]] | Counter[tuple[str, str]]) -> dict[str, int]:
-    highest: dict[str, int] = {}
-    for (group, _), count in counts.items():
-        highest[group] = max(highest.get(group, 0), count)
-    return highest
+    def least_crowded(self, group: int, candidates: Bools) -> Bools:
+        """Of the candidates those in the failure domain with the fewest, and of these the ones with the fewest."""
+        for crowd in (self._per_domain[group][self._domain], self._per_broker[group]):
+            candidates = candidates & (crowd == crowd[candidates].min())
+        return candidates

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from evenkeel.model.load import MILLI, RESOURCES, SplitCandidate
+from evenkeel.model.load import RESOURCES
 from evenkeel.model.plan import BrokerBalance, Plan, Rejection, Step, StepKind, digest_rows, invert
 from evenkeel.model.settings import Settings
 from evenkeel.planning.balance import (
@@ -14,27 +16,25 @@ from evenkeel.planning.balance import (
     describe_bounds,
     describe_disruption,
     describe_gap,
+    describe_pools,
     describe_violations,
 )
-from evenkeel.planning.disruption import client_milliseconds, hand_over_ms
-from evenkeel.planning.pool_plan import PoolPlan, Vector
-from evenkeel.planning.selection import (
-    STEP_BUDGET,
+from evenkeel.planning.cluster_brokers import (
     ClusterBroker,
     PooledMove,
-    Selection,
     collect_brokers,
+    collect_moves,
+    count_groups,
     loads_after,
-    select,
 )
-from evenkeel.planning.words import percent, resource_name
+from evenkeel.planning.curve import draw_curve
+from evenkeel.planning.disruption import pricing_of
+from evenkeel.planning.omissions import explain_empty_plan, explain_omissions
+from evenkeel.planning.pool_plan import PoolPlan, Vector
+from evenkeel.planning.selection import Selection, select
+from evenkeel.planning.split_selection import PooledSplit, collect_splits
 
-STRATEGY_VERSION = 1
-
-_WHY_DROPPED = {
-    STEP_BUDGET: "the step budget of the settings (max_steps = {budget}) ends before it or a step that it needs",
-    "wave-order": "no order of the steps brings it about without a broker going above the overload line on the way",
-}
+STRATEGY_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ class PlanContext:
     strategy: str
     settings: Settings
     policy_versions: Mapping[str, int | None]
-    split_candidates: Sequence[SplitCandidate]
     library_version: str
+    counterfactual: Sequence[Mapping[str, Any]] = ()
+    findings: Sequence[Rejection] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,14 @@ class PlannedCluster:
 
 
 def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedCluster:
-    """Cut the budget, order the steps into waves and draw up the document; the order of the pools does not matter."""
+    """Cut the budgets, order the steps into waves and draw up the document; the order of the pools does not matter."""
     plans = sorted(pool_plans, key=lambda plan: plan.pool)
-    brokers = collect_brokers(plans)
-    selection = select(plans, brokers, context.settings)
-    moves = [move for wave in selection.waves for move in wave]
+    brokers, groups = collect_brokers(plans), count_groups(plans)
+    wanted = collect_moves(plans, pricing_of(context.load_manager, context.settings))
+    selection = select(wanted, brokers, groups, context.settings, collect_splits(plans))
+    moves = selection.moves
     after = loads_after(brokers, moves)
-    steps = _steps(selection, brokers, context.settings)
+    steps = _steps(selection, brokers)
     rejections = _rejections(plans, brokers, selection, after, context)
     rows = _broker_rows(brokers, after)
     balance_before = describe_balance(brokers.values(), {name: broker.used for name, broker in brokers.items()})
@@ -88,7 +90,7 @@ def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedClu
         settings=context.settings.to_json(),
         policy_versions=dict(context.policy_versions),
         expires_at=context.taken_at + timedelta(seconds=context.settings.plan_expires_after_s),
-        step_counts={"transfers": len(steps), "splits": 0, "unloads": 0},
+        step_counts=_count_steps(steps),
         steps_sha256=digest_rows(steps),
         rejections_sha256=digest_rows(rejections),
         brokers_sha256=digest_rows(rows),
@@ -97,22 +99,60 @@ def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedClu
         bounds=bounds,
         gap=describe_gap(steps, plans, bounds, balance_after),
         disruption=describe_disruption(steps),
-        violations=describe_violations(plans, brokers, moves),
-        truncated=False,
+        violations=describe_violations(plans, brokers, groups, moves),
+        curve=draw_curve(steps, brokers),
+        pools=describe_pools(plans, moves),
+        counterfactual=[dict(row) for row in context.counterfactual],
+        truncated=any(plan.truncated for plan in plans),
         library_version=context.library_version,
     )
     return PlannedCluster(plan, steps, rejections, rows)
 
 
-def _steps(selection: Selection, brokers: Mapping[str, ClusterBroker], settings: Settings) -> list[Step]:
+def _count_steps(steps: Iterable[Step]) -> dict[str, int]:
+    kinds = Counter(step.kind for step in steps)
+    return {
+        "transfers": kinds[StepKind.TRANSFER],
+        "splits": kinds[StepKind.SPLIT],
+        "unloads": kinds[StepKind.UNLOAD],
+    }
+
+
+def _steps(selection: Selection, brokers: Mapping[str, ClusterBroker]) -> list[Step]:
     steps: list[Step] = []
-    for wave, moves in enumerate(selection.waves):
+    for wave, splits in enumerate(selection.splits.waves):
+        for split in splits:
+            steps.append(_split_step(len(steps), wave, split, brokers))
+    for wave, moves in enumerate(selection.waves, start=len(selection.splits.waves)):
         for pooled in moves:
-            steps.append(_step(len(steps), wave, pooled, brokers, settings))
+            steps.append(_step(len(steps), wave, pooled, brokers))
     return steps
 
 
-def _step(order: int, wave: int, pooled: PooledMove, brokers: Mapping[str, ClusterBroker], settings: Settings) -> Step:
+def _split_step(order: int, wave: int, pooled: PooledSplit, brokers: Mapping[str, ClusterBroker]) -> Step:
+    """A split: no load moves, and no client has to reconnect, for the topics stay open with the same owner."""
+    return Step(
+        order=order,
+        wave=wave,
+        kind=StepKind.SPLIT.value,
+        bundle=pooled.bundle,
+        source=pooled.source,
+        source_incarnation=brokers[pooled.source].incarnation,
+        destination=None,
+        destination_incarnation=None,
+        expected_version_id=pooled.split.version_id,
+        throughput_in_bytes_per_s=0,
+        throughput_out_bytes_per_s=0,
+        cpu_millipercent=0,
+        topics=0,
+        sessions=0,
+        disruption_client_ms=0,
+        reason=pooled.split.reason,
+        split_boundary=pooled.split.boundary,
+    )
+
+
+def _step(order: int, wave: int, pooled: PooledMove, brokers: Mapping[str, ClusterBroker]) -> Step:
     move = pooled.move
     cpu, throughput_in, throughput_out = move.load
     return Step(
@@ -130,7 +170,7 @@ def _step(order: int, wave: int, pooled: PooledMove, brokers: Mapping[str, Clust
         cpu_millipercent=cpu,
         topics=move.topics,
         sessions=move.sessions,
-        disruption_client_ms=client_milliseconds(move.sessions, hand_over_ms(StepKind.TRANSFER, settings)),
+        disruption_client_ms=pooled.client_ms,
         reason=move.reason,
     )
 
@@ -158,49 +198,17 @@ def _rejections(
     after: Mapping[str, Vector],
     context: PlanContext,
 ) -> list[Rejection]:
-    dropped = [_dropped_move(pooled, rule, context.settings) for pooled, rule in selection.dropped]
-    sources = {pooled.source: rule for pooled, rule in selection.dropped}
-    hot = [
-        rejection
-        for name, rule in sorted(sources.items())
-        for rejection in _hot_for_lack_of_steps(brokers[name], after[name], rule)
-    ]
-    # A pool speaks of its brokers as its own plan leaves them; where steps were dropped, the row above is the true one.
+    omissions = explain_omissions(selection, brokers, after, context.settings)
+    # A pool speaks of its brokers as its own plan leaves them; where steps were dropped, the omissions are right.
+    cut_short = {move.source for move, _ in selection.dropped}
     from_pools = [
-        row for plan in plans for row in plan.rejections if row.scope != "broker" or row.broker not in sources
+        row for plan in plans for row in plan.rejections if row.scope != "broker" or row.broker not in cut_short
     ]
-    candidates = [_split_candidate(candidate) for candidate in context.split_candidates]
-    return sorted(from_pools + dropped + hot + candidates, key=_rejection_order)
+    rows = from_pools + omissions
+    if not rows and not selection.waves and not selection.splits.waves:
+        rows.append(explain_empty_plan(plans, brokers.values()))
+    return sorted([*rows, *context.findings], key=_rejection_order)
 
 
 def _rejection_order(row: Rejection) -> tuple[str, ...]:
     return row.pool, row.scope, row.broker or "", row.bundle or "", row.rule, row.detail
-
-
-def _dropped_move(pooled: PooledMove, rule: str, settings: Settings) -> Rejection:
-    why = _WHY_DROPPED[rule].format(budget=settings.max_steps)
-    detail = f"its move from {pooled.source} to {pooled.destination} is left out: {why}"
-    return Rejection(pooled.pool, "bundle", pooled.move.bundle, pooled.source, rule, detail)
-
-
-def _hot_for_lack_of_steps(broker: ClusterBroker, used: Vector, rule: str) -> list[Rejection]:
-    rows = []
-    for index in range(len(RESOURCES)):
-        limit, band = broker.limit[index], broker.band_limit[index]
-        if broker.pool and limit and used[index] > band:
-            detail = (
-                f"stays at {percent(used[index], limit)} of its {resource_name(index)} "
-                f"(before: {percent(broker.used[index], limit)}), where the band ends at {percent(band, limit)}, "
-                "because moves off it are left out"
-            )
-            rows.append(Rejection(broker.pool, "broker", None, broker.broker_id, rule, detail))
-    return rows
-
-
-def _split_candidate(candidate: SplitCandidate) -> Rejection:
-    detail = (
-        f"a candidate for a split by {candidate.reason} in {candidate.hits} snapshots in a row "
-        f"({candidate.topics} topics, {candidate.sessions} sessions, {round(candidate.msg_rate_per_s * MILLI) / MILLI} "
-        f"messages/s, {round(candidate.throughput_bytes_per_s)} bytes/s); this strategy moves bundles whole"
-    )
-    return Rejection("", "bundle", candidate.bundle, None, "split-candidate", detail)

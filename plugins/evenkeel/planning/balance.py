@@ -1,19 +1,22 @@
-"""Figures of a whole plan: balance before and after, bounds, gap, disruption and broken rules."""
+"""Figures of a whole plan: balance before and after, bounds, gap, pools, disruption and broken rules."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from evenkeel.model.bundles import tenant_of
 from evenkeel.model.load import RESOURCES
-from evenkeel.model.plan import Step
-from evenkeel.planning.floors import PPB
-from evenkeel.planning.pool_plan import PoolPlan, Vector
-from evenkeel.planning.selection import ClusterBroker, PooledMove
+from evenkeel.model.plan import Step, StepKind
+from evenkeel.planning.cluster_brokers import PPB, ClusterBroker, PooledMove
+from evenkeel.planning.cut_pools import amend_summary
+from evenkeel.planning.pool_plan import Move, PoolPlan, Vector
 
 DIGITS = 6
+# Of the tenants, those whose clients pay most.
+NAMED_TENANTS = 20
 
 
 def ratio(part: int, whole: int) -> float:
@@ -74,7 +77,7 @@ def describe_gap(
     ]
     least = [sum(plan.bounds.moved_load[index] for plan in plans) for index in range(len(RESOURCES))]
     return {
-        "moves": _gap(len(steps), bounds["moves"]),
+        "moves": _gap(sum(step.kind == StepKind.TRANSFER for step in steps), bounds["moves"]),
         "sessions": _gap(sum(step.sessions for step in steps), bounds["sessions"]),
         "moved_share": {str(name): _gap(moved[i], least[i]) for i, name in enumerate(RESOURCES)},
         "max_over_mean": {
@@ -84,21 +87,49 @@ def describe_gap(
 
 
 def describe_disruption(steps: Sequence[Step]) -> dict[str, Any]:
-    """What the plan costs the clients in all."""
+    """What the plan costs the clients in all, wave by wave, and the tenants who pay most."""
+    waves: dict[int, list[Step]] = defaultdict(list)
+    tenants: dict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        waves[step.wave].append(step)
+        tenants[tenant_of(step.bundle)].append(step)
+    dearest = sorted(tenants.items(), key=lambda item: (-sum(step.disruption_client_ms for step in item[1]), item[0]))
     return {
-        "client_seconds": round(sum(step.disruption_client_ms for step in steps) / 1000, 3),
-        "sessions": sum(step.sessions for step in steps),
+        **_costs(steps),
+        "waves": [{"wave": wave, **_costs(its_steps)} for wave, its_steps in sorted(waves.items())],
+        "tenants": [{"tenant": tenant, **_costs(its_steps)} for tenant, its_steps in dearest[:NAMED_TENANTS]],
+        "tenants_in_all": len(tenants),
     }
 
 
+def describe_pools(plans: Sequence[PoolPlan], moves: Sequence[PooledMove]) -> list[dict[str, Any]]:
+    """Pool by pool its size, its moves against the bound, and what its own plan says about it."""
+    kept: dict[str, list[Move]] = defaultdict(list)
+    for move in moves:
+        kept[move.pool].append(move.move)
+    return [
+        {
+            **plan.summary,
+            **amend_summary(plan, kept[plan.pool]),
+            "pool": plan.pool,
+            "brokers": sum(broker.is_member for broker in plan.brokers),
+            "bundles": plan.bundles,
+            "moves": len(kept[plan.pool]),
+            "bound_moves": plan.bounds.moves,
+            "gap": _gap(len(kept[plan.pool]), plan.bounds.moves),
+        }
+        for plan in plans
+    ]
+
+
 def describe_violations(
-    plans: Sequence[PoolPlan], brokers: Mapping[str, ClusterBroker], moves: Sequence[PooledMove]
+    plans: Sequence[PoolPlan],
+    brokers: Mapping[str, ClusterBroker],
+    groups: Mapping[tuple[str, str], int],
+    moves: Sequence[PooledMove],
 ) -> dict[str, dict[str, int]]:
     """Broken rules before and after: bundles in the wrong place, and how crowded anti-affinity groups are."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for plan in plans:
-        for row in plan.group_counts:
-            counts[row.group, plan.brokers[row.broker].broker_id] += row.bundles
+    counts = Counter(groups)
     misplaced = sum(plan.misplaced for plan in plans)
     to_be_emptied = sum(plan.to_be_emptied for plan in plans)
     before = _violations(misplaced, to_be_emptied, counts, brokers)
@@ -109,6 +140,15 @@ def describe_violations(
     misplaced -= sum(move.move.leaves_forbidden_owner for move in moves)
     to_be_emptied -= sum(move.move.leaves_emptied_owner for move in moves)
     return {"before": before, "after": _violations(misplaced, to_be_emptied, counts, brokers)}
+
+
+def _costs(steps: Sequence[Step]) -> dict[str, Any]:
+    return {
+        "steps": len(steps),
+        "sessions": sum(step.sessions for step in steps),
+        "client_seconds": round(sum(step.disruption_client_ms for step in steps) / 1000, 3),
+        "moved_bytes_per_s": sum(step.throughput_in_bytes_per_s + step.throughput_out_bytes_per_s for step in steps),
+    }
 
 
 def _violations(

@@ -2,71 +2,71 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from evenkeel.model.load import RESOURCES
 from evenkeel.planning.arrays import Ints
+from evenkeel.planning.covering import cover_program
 from evenkeel.planning.floors import Band
+from evenkeel.planning.hot_brokers import HotBroker, find_hot_brokers
+from evenkeel.planning.knapsack import cheapest_part, fewest_bundles
+from evenkeel.planning.pool_bounds import bound_pool
 from evenkeel.planning.pool_plan import PoolBounds, vector
 from evenkeel.planning.problem import PoolProblem
+from evenkeel.planning.programs import SOLVER_ERROR, solve_relaxed, solve_whole, whole_bound
+
+# Work budget of the search that proves a broker's bound. Beyond so many bundles in a pool the relaxed program is
+# trusted with it, which is nearly as good.
+NODES = 60
+MOST_SEARCHED_BUNDLES = 200_000
 
 
-def find_bounds(problem: PoolProblem, band: Band) -> PoolBounds:
-    """Fewest moves, fewest sessions and least load that must leave, source by source.
+def find_bounds(problem: PoolProblem, band: Band, moves: int, sessions: int) -> PoolBounds:
+    """The fewest moves and sessions and the least load that must leave.
 
-    A source must hand over what may not stay, and enough load to get below its cap: at least as many bundles as its
-    largest ones needed to cover the excess, and at least the sessions of the cheapest load, bundles cut at will.
-    Different sources never share a bundle, so their bounds add up.
+    A broker must hand over what may not stay, and bundles enough to get below its caps in every resource at once.
+    Different brokers never share a bundle, so their bounds add up. `moves` and `sessions` are those of a plan that
+    was found: only where it needs more, the whole pool is looked at, which says what room elsewhere allows.
     """
-    used = problem.used(problem.owner)
-    must_move = problem.must_move & (problem.mobility <= 1)
-    moves = sessions = 0
-    moved = np.zeros(len(RESOURCES), dtype=np.int64)
-    by_owner = np.argsort(problem.owner, kind="stable")
-    ends = np.searchsorted(problem.owner[by_owner], np.arange(len(problem.broker_ids) + 1))
-    for broker in range(len(problem.broker_ids)):
-        mine = by_owner[ends[broker] : ends[broker + 1]]
-        forced = mine[must_move[mine]]
-        excess = _excess(problem, band, used, broker)
-        fewest, cheapest = len(forced), int(problem.sessions[forced].sum())
-        for resource in np.flatnonzero(excess):
-            load = problem.load[mine, resource]
-            fewest = max(fewest, fewest_bundles(load, int(excess[resource])))
-            cheapest = max(cheapest, cheapest_sessions(load, problem.sessions[mine], int(excess[resource])))
-        moves += fewest
-        sessions += cheapest
-        moved += np.maximum(excess, problem.load[forced].sum(axis=0))
+    forced = np.flatnonzero(problem.must_move)
+    hot = find_hot_brokers(problem, band.loose_cap)
+    unit = np.ones(len(problem.sessions), dtype=np.int64)
+    fewest = len(forced) + sum(_bound_cover(problem, broker, unit) for broker in hot)
+    least_sessions = int(problem.sessions[forced].sum())
+    least_sessions += sum(_bound_cover(problem, broker, problem.sessions) for broker in hot)
+    if moves > fewest:
+        fewest = max(fewest, bound_pool(problem, band, unit))
+    if sessions > least_sessions:
+        least_sessions = max(least_sessions, bound_pool(problem, band, problem.sessions))
+    moved = problem.load[forced].sum(axis=0)
+    for broker in hot:
+        moved = moved + broker.excess
     return PoolBounds(
-        moves=moves,
-        sessions=sessions,
-        moved_load=vector(moved),
+        moves=fewest,
+        sessions=least_sessions,
+        moved_load=vector(moved if len(moved) else np.zeros(len(RESOURCES))),
         total_load=vector(problem.load.sum(axis=0)),
         peak_ppb=vector(band.peak_ppb),
     )
 
 
-def fewest_bundles(load: Ints, excess: int) -> int:
-    """How many bundles must leave at least so that their load covers the excess; all where even that is too little."""
-    covered = np.cumsum(np.sort(load)[::-1])
-    return min(int(np.searchsorted(covered, excess)) + 1, len(load))
-
-
-def cheapest_sessions(load: Ints, sessions: Ints, excess: int) -> int:
-    """The fewest sessions that leave with a load of this size if bundles could be cut, rounded down."""
-    carrying = np.flatnonzero(load > 0)
-    order = carrying[np.lexsort((carrying, sessions[carrying] / load[carrying]))]
-    left, price = excess, 0
-    for row in order:
-        part = min(left, int(load[row]))
-        price += int(sessions[row]) * part // int(load[row])
-        left -= part
-        if not left:
-            break
-    return price
-
-
-def _excess(problem: PoolProblem, band: Band, used: Ints, broker: int) -> Ints:
-    if not problem.is_member[broker] or problem.must_be_emptied[broker]:
-        return np.zeros(len(RESOURCES), dtype=np.int64)
-    excess: Ints = np.maximum(used[broker] - band.loose_cap[broker], 0)
-    return excess
+def _bound_cover(problem: PoolProblem, hot: HotBroker, price: Ints) -> int:
+    """The least price of bundles that cover what has to leave a broker, in all resources at once."""
+    needs = np.flatnonzero(hot.excess)
+    load, prices = problem.load[hot.bundles][:, needs], price[hot.bundles]
+    bound = 0
+    for place, excess in enumerate(hot.excess[needs].tolist()):
+        bound = max(bound, cheapest_part(load[:, place], prices, excess))
+        if price is not problem.sessions:
+            bound = max(bound, fewest_bundles(load[:, place], excess))
+    # A little less than all is asked for, so that the solver's rounding cannot lift the bound.
+    share = np.minimum(load / (hot.excess[needs] * (1 - SOLVER_ERROR)), 1.0)
+    program = cover_program(prices.astype(np.float64), share, np.ones(len(needs)))
+    if len(problem.bundles) > MOST_SEARCHED_BUNDLES:
+        relaxed = solve_relaxed(program)
+        found = -math.inf if relaxed is None else relaxed.value
+    else:
+        found = solve_whole(program, NODES).bound
+    return max(bound, whole_bound(found))

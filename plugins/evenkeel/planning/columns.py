@@ -50,8 +50,8 @@ class BundleColumns:
 
     def sorted_by_name(self) -> BundleColumns:
         """The rows in order of bundle name, so that nothing depends on the order in which they came."""
-        order = sorted(range(len(self)), key=lambda row: str(self.bundle[row]))
-        return self.take(np.array(order, dtype=np.intp))
+        names = self.bundle.tolist()
+        return self.take(np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp))
 
     def loads(self) -> Ints:
         """The load per bundle and resource, in the order of `RESOURCES`."""

@@ -1,4 +1,8 @@
-"""Helps hot brokers that no single move can help: a larger bundle goes where a smaller one makes room."""
+"""Helps hot brokers that no single move can help: two brokers exchange bundles, or one takes what the other cannot.
+
+Every step leaves less above the caps in all. A bundle that has moved before costs nothing when it moves on, and gives
+its price back when it goes home, so exchanges of newcomers come first.
+"""
 
 from __future__ import annotations
 
@@ -6,104 +10,131 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenkeel.planning.anti_affinity import NO_GROUP
 from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.placement import Placement
-from evenkeel.planning.relief import find_hottest, rank_candidates, relieve
 
-# Work budget: partners that are looked at, coolest first, and exchanges a pool may make for each of its brokers.
-PARTNER_BROKERS = 64
-LEAVING_BUNDLES = 256
-EXCHANGES_PER_BROKER = 12
-# An exchange costs two steps, so it must take off at least this part of the broker's cap.
-LEAST_GAIN = 0.0005
+# Work budget: bundles of a broker that are looked at, the largest first, and exchanges for each broker of the pool.
+MOST_BUNDLES = 160
+EXCHANGES_PER_BROKER = 10
+# What an exchange must bring at least, as a part of a cap: first the bargains, then whatever helps.
+LEAST_GAINS = (0.002, 1e-6)
+# An exchange is valued by what it brings for its price and this much: small, so that cheap ones come first.
+CHEAP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """`leaving` goes from the hot broker to a partner, whose bundle `returning` goes to `returns_to`."""
+class _Exchange:
+    """`leaving` goes from a hot broker to a partner; `returning`, if there is one, goes the other way."""
 
-    left: float
-    size: float
+    score: float
     leaving: int
     partner: int
-    returning: int
-    returns_to: int
+    returning: int | None
 
 
-def exchange(placement: Placement) -> None:
+def exchange(placement: Placement, prices: Floats) -> None:
     """Exchange bundles until no broker is hot, or no exchange helps, or the work budget is used up."""
+    for least_gain in LEAST_GAINS:
+        exchange_within(placement, prices, least_gain, np.inf, EXCHANGES_PER_BROKER * len(placement.used))
+
+
+def exchange_within(
+    placement: Placement, prices: Floats, least_gain: float, most_price: float, most_exchanges: int
+) -> None:
+    """Make exchanges that take off at least so much, each for at most this price."""
     is_stuck = np.zeros(len(placement.used), dtype=bool)
-    for _ in range(EXCHANGES_PER_BROKER * len(placement.used)):
-        hottest = find_hottest(placement, is_stuck)
-        if hottest is None:
+    for _ in range(most_exchanges):
+        above = (placement.excess() * placement.per_cap).sum(axis=1)
+        above[is_stuck] = 0.0
+        if not above.any():
             return
-        best = _find_exchange(placement, hottest)
-        if best is None:
-            is_stuck[hottest] = True
+        hot = int(np.argmax(above))
+        found = _find_exchange(placement, prices, hot, least_gain, most_price)
+        if found is None:
+            is_stuck[hot] = True
             continue
-        placement.move(best.returning, best.returns_to)
-        placement.move(best.leaving, best.partner)
-        relieve(placement)
+        # Others may have been stuck only for lack of the room that this makes.
+        is_stuck[:] = False
+        placement.move(found.leaving, found.partner)
+        if found.returning is not None:
+            placement.move(found.returning, hot)
 
 
-def _find_exchange(placement: Placement, hot: int) -> Exchange | None:
-    """The exchange that leaves the least excess on a hot broker and drives nobody above a cap."""
-    leaving = rank_candidates(placement, hot)[:LEAVING_BUNDLES]
-    excess_now = float((placement.excess()[hot] / placement.scale[hot]).sum())
-    fullness = (placement.used / placement.scale).max(axis=1)
-    fullness[~placement.receives | (placement.overload() > 0)] = np.inf
-    fullness[hot] = np.inf
-    partners = np.argsort(fullness, kind="stable")[:PARTNER_BROKERS]
-    found = [
-        _best_with_partner(placement, hot, leaving, int(partner))
-        for partner in partners
-        if np.isfinite(fullness[partner])
-    ]
-    useful = [pair for pair in found if pair is not None and pair.left < excess_now - LEAST_GAIN]
-    return min(useful, key=lambda pair: (pair.left, pair.size, pair.leaving, pair.returning), default=None)
+def _find_exchange(
+    placement: Placement, prices: Floats, hot: int, least_gain: float, most_price: float
+) -> _Exchange | None:
+    """The exchange that takes off the most for its price, over all partners."""
+    leaving = _largest(placement, hot)
+    partners = [partner for partner in np.flatnonzero(placement.receives).tolist() if partner != hot]
+    tried = [_best_with(placement, prices, hot, leaving, partner, least_gain, most_price) for partner in partners]
+    found = [exchange for exchange in tried if exchange is not None]
+    return max(found, key=lambda exchange: (exchange.score, -exchange.leaving, -exchange.partner), default=None)
 
 
-def _best_with_partner(placement: Placement, hot: int, leaving: Ints, partner: int) -> Exchange | None:
+def _best_with(
+    placement: Placement,
+    prices: Floats,
+    hot: int,
+    leaving: Ints,
+    partner: int,
+    least_gain: float,
+    most_price: float,
+) -> _Exchange | None:
     problem = placement.problem
-    leaving = leaving[problem.destinations(leaving)[:, partner]]
-    returning = np.flatnonzero((placement.owner == partner) & placement.free)
-    if not len(leaving) or not len(returning):
+    leaving = leaving[_may_go(placement, leaving, partner)]
+    returning = _largest(placement, partner)
+    returning = returning[_may_go(placement, returning, hot)]
+    if not len(leaving):
         return None
-    onward, has_onward = _onward(placement, hot, partner, returning)
-    can_come_back = problem.destinations(returning)[:, hot]
-    out, back = problem.load[leaving], problem.load[returning]
-    # What comes back to the hot broker: nothing where a third broker takes it.
-    burden = np.where(has_onward[:, None], 0, back)
-    room = placement.receive_cap[partner] - placement.used[partner]
-    is_legal = (out[:, None, :] - back[None, :, :] <= room).all(axis=2) & (has_onward | can_come_back)
-    after = placement.used[hot] - out[:, None, :] + burden[None, :, :]
-    # The hot broker may not pay for one resource with another that was in order before the plan.
-    highest = np.maximum(np.maximum(placement.used[hot], placement.used_before[hot]), placement.receive_cap[hot])
-    is_legal &= (after <= highest).all(axis=2)
-    left: Floats = (np.maximum(after - placement.cap[hot], 0) / placement.scale[hot]).sum(axis=2)
-    left[~is_legal] = np.inf
-    size = np.broadcast_to((out / placement.scale[hot]).max(axis=1)[:, None], left.shape)
-    order = np.lexsort((size.ravel(), left.ravel()))
-    row, column = divmod(int(order[0]), left.shape[1])
-    if not np.isfinite(left[row, column]):
+    # The last column stands for nothing in return.
+    back = np.vstack([problem.load[returning], np.zeros((1, problem.load.shape[1]), dtype=np.int64)])
+    shift = problem.load[leaving][:, None, :] - back[None, :, :]
+    above = _above(placement, hot, placement.used[hot] - shift)
+    above += _above(placement, partner, placement.used[partner] + shift)
+    now = _above(placement, hot, placement.used[hot]) + _above(placement, partner, placement.used[partner])
+    price = _prices_to(placement, prices, leaving, partner)[:, None] + np.append(
+        _prices_to(placement, prices, returning, hot), 0.0
+    )
+    gain = now - above
+    is_worth_it = (gain > least_gain) & (price <= most_price)
+    score = np.where(is_worth_it, gain / (CHEAP + np.maximum(price, 0.0)), -np.inf)
+    row, column = divmod(int(np.argmax(score)), score.shape[1])
+    if not np.isfinite(score[row, column]):
         return None
-    returns_to = int(onward[column]) if has_onward[column] else hot
-    return Exchange(
-        float(left[row, column]),
-        float(size[row, column]),
+    return _Exchange(
+        float(score[row, column]),
         int(leaving[row]),
         partner,
-        int(returning[column]),
-        returns_to,
+        int(returning[column]) if column < len(returning) else None,
     )
 
 
-def _onward(placement: Placement, hot: int, partner: int, returning: Ints) -> tuple[Ints, Bools]:
-    """For each of the partner's bundles the emptiest third broker that can take it, if there is one."""
-    fits = placement.fits(returning)
-    fits[:, [hot, partner]] = False
-    load = placement.problem.load[returning]
-    fullness = ((placement.used[None] + load[:, None]) / placement.scale[None]).max(axis=2)
-    onward: Ints = np.argmin(np.where(fits, fullness, np.inf), axis=1)
-    has_onward: Bools = fits.sum(axis=1) > 0
-    return onward, has_onward
+def _above(placement: Placement, broker: int, used: Ints) -> Floats:
+    """How much of a load is above a broker's caps, in parts of the caps, added up over the resources."""
+    above: Floats = (np.maximum(used - placement.receive_cap[broker], 0) * placement.per_cap[broker]).sum(axis=-1)
+    return above
+
+
+def _largest(placement: Placement, broker: int) -> Ints:
+    problem = placement.problem
+    rows = np.flatnonzero((placement.owner == broker) & placement.free & (problem.group == NO_GROUP))
+    size = (problem.load[rows] * placement.per_cap[broker]).max(axis=1, initial=0.0)
+    return rows[np.lexsort((rows, -size))[:MOST_BUNDLES]]
+
+
+def _may_go(placement: Placement, rows: Ints, broker: int) -> Bools:
+    """Which bundles may be given to a broker: it may receive them, or they come home and may stay."""
+    problem = placement.problem
+    comes_home = (problem.owner[rows] == broker) & ~problem.must_move[rows]
+    may_receive = problem.destinations(rows)[:, broker] & (problem.owner[rows] != broker)
+    has_topics_left = placement.topics[broker] + problem.topics[rows] < placement.topic_limit
+    allowed: Bools = comes_home | (may_receive & placement.receives[broker] & has_topics_left)
+    return allowed
+
+
+def _prices_to(placement: Placement, prices: Floats, rows: Ints, broker: int) -> Floats:
+    """What it adds to the plan's price when these bundles go to a broker from where they are."""
+    first = placement.problem.owner[rows]
+    price: Floats = prices[rows] * ((first != broker).astype(float) - (first != placement.owner[rows]))
+    return price

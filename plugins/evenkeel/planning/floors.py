@@ -59,7 +59,7 @@ def lowest_peaks(problem: PoolProblem) -> tuple[int, ...]:
     Only brokers that may receive and whose limit is known take part. What other brokers keep for good, because
     nothing moves it away, is left out, which can only lower the answer.
     """
-    can_leave = problem.must_move & (problem.mobility <= 1)
+    can_leave = problem.must_move
     peaks = []
     for resource in range(len(RESOURCES)):
         takes_part = problem.can_receive & (problem.limit[:, resource] > 0)

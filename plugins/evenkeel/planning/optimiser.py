@@ -1,122 +1,58 @@
-"""Plans one pool: repair what may not stay, relieve what is too hot, drop what was not needed."""
+"""Plans one pool.
+
+1. Choose what leaves: all that may not stay, and from each hot broker the cheapest bundles that bring it below its
+   caps in every resource at once.
+2. Find new owners, largest first, each time the broker whose room suits the bundle best.
+3. Where something found no place, brokers exchange bundles; then drop what turned out not to be needed.
+4. Where that does not help, or was expensive in a small pool, plan a few brokers anew together.
+
+What leaves is chosen at the least price that any plan must pay, broker by broker, so a plan whose second step
+succeeds at once cannot be beaten.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-
-import numpy as np
+from collections.abc import Callable
 
 from evenkeel.model.settings import Settings
-from evenkeel.planning.arrays import UNLIMITED, Ints
 from evenkeel.planning.bounds import find_bounds
-from evenkeel.planning.exchange import exchange
-from evenkeel.planning.floors import Band, find_band, overload_caps
-from evenkeel.planning.merging import merge
-from evenkeel.planning.overload import relieve_overloaded
+from evenkeel.planning.description import describe
+from evenkeel.planning.floors import find_band
 from evenkeel.planning.placement import Placement
-from evenkeel.planning.pool_plan import BrokerLoad, GroupCount, Move, PoolPlan, vector
+from evenkeel.planning.pool_plan import PoolBounds, PoolPlan
+from evenkeel.planning.prices import price_bundles
 from evenkeel.planning.problem import PoolProblem
-from evenkeel.planning.pruning import prune
-from evenkeel.planning.refusals import explain_refusals
 from evenkeel.planning.relief import relieve
-from evenkeel.planning.repairs import repair
-from evenkeel.planning.words import explain_move
-
-PPB = 1_000_000_000
+from evenkeel.planning.settling import replan_small_pool, settle
+from evenkeel.planning.solution import Solution
 
 
-def solve(problem: PoolProblem, settings: Settings) -> PoolPlan:
-    """Plan a pool; the answer is empty where nothing would get better."""
+def always() -> bool:
+    """There is always time: the search ends by itself."""
+    return True
+
+
+def solve(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool] = always) -> PoolPlan:
+    """Plan a pool, with reasons and certificate; the answer is empty where nothing would get better."""
+    solution = search(problem, settings, has_time)
+    return describe(solution, settings, certify(solution))
+
+
+def certify(solution: Solution) -> PoolBounds:
+    """Bounds for any plan of the pool; they take longer than the plan where it is far from them."""
+    placement = solution.placement
+    is_moved = placement.owner != placement.problem.owner
+    sessions = int(placement.problem.sessions[is_moved].sum())
+    return find_bounds(placement.problem, solution.band, int(is_moved.sum()), sessions)
+
+
+def search(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool] = always) -> Solution:
+    """Find the placement; `has_time` is asked now and then, and the best so far is the answer once it says no."""
     band = find_band(problem, settings)
     placement = Placement(problem, band, settings)
-    unrepaired = repair(placement)
-    repaired = placement.owner.copy()
-    _balance(placement)
-    if not _is_better(placement, repaired):
-        placement = _placement_with(problem, band, settings, repaired)
-    moved = np.flatnonzero(placement.owner != problem.owner)
-    return PoolPlan(
-        pool=problem.pool,
-        brokers=_broker_loads(problem, band, overload_caps(problem.limit, settings)),
-        moves=tuple(_describe(placement, band, int(row)) for row in moved),
-        rejections=tuple(explain_refusals(placement, band, unrepaired)),
-        bounds=find_bounds(problem, band),
-        group_counts=_count_groups(problem),
-        misplaced=int(problem.is_misplaced.sum()),
-        to_be_emptied=int(problem.must_be_emptied[problem.owner].sum()),
-    )
-
-
-def _balance(placement: Placement) -> None:
-    relieve(placement)
-    exchange(placement)
-    if relieve_overloaded(placement):
-        relieve(placement)
-        exchange(placement)
-    prune(placement)
-    merge(placement)
-
-
-def _is_better(placement: Placement, repaired: Ints) -> bool:
-    """Whether balancing left less above the caps than the repairs alone."""
-    problem = placement.problem
-    after = placement.total_overload()
-    above = np.maximum(problem.used(repaired) - placement.cap, 0) / placement.scale
-    return after < float(above[placement.takes_part].sum())
-
-
-def _placement_with(problem: PoolProblem, band: Band, settings: Settings, owner: Ints) -> Placement:
-    placement = Placement(problem, band, settings)
-    for row in np.flatnonzero(owner != problem.owner).tolist():
-        placement.move(row, int(owner[row]))
-    return placement
-
-
-def _broker_loads(problem: PoolProblem, band: Band, line: Ints) -> tuple[BrokerLoad, ...]:
-    used = problem.used(problem.owner)
-    return tuple(
-        BrokerLoad(
-            broker_id=broker_id,
-            incarnation=problem.incarnations[row],
-            domain=problem.domains[row],
-            is_member=bool(problem.is_member[row]),
-            limit=vector(problem.limit[row]),
-            band_limit=vector(np.where(band.cap[row] < UNLIMITED, band.cap[row], 0)),
-            overload_limit=vector(np.where(line[row] < UNLIMITED, line[row], 0)),
-            used=vector(used[row]),
-        )
-        for row, broker_id in enumerate(problem.broker_ids)
-    )
-
-
-def _describe(placement: Placement, band: Band, row: int) -> Move:
-    problem = placement.problem
-    source, destination = int(problem.owner[row]), int(placement.owner[row])
-    return Move(
-        bundle=problem.bundles[row],
-        source=source,
-        destination=destination,
-        version_id=problem.version_ids[row],
-        load=vector(problem.load[row]),
-        topics=int(problem.topics[row]),
-        sessions=int(problem.sessions[row]),
-        group=problem.groups[row],
-        leaves_forbidden_owner=bool(problem.is_misplaced[row]),
-        leaves_emptied_owner=bool(problem.must_be_emptied[source]),
-        leaves_overloaded_owner=bool((placement.used_before[source] > placement.line[source]).any()),
-        benefit_ppb=_benefit(placement, row, source),
-        reason=explain_move(placement, band, row),
-    )
-
-
-def _benefit(placement: Placement, row: int, source: int) -> int:
-    """How much of its source's excess a move takes away, in parts per billion of the cap; 0 for the others."""
-    if not placement.takes_part[source]:
-        return 0
-    excess = np.maximum(placement.used_before[source] - placement.cap[source], 0)
-    return int((np.minimum(excess, placement.problem.load[row]) / placement.scale[source]).sum() * PPB)
-
-
-def _count_groups(problem: PoolProblem) -> tuple[GroupCount, ...]:
-    counts = Counter((group, int(owner)) for group, owner in zip(problem.groups, problem.owner, strict=True) if group)
-    return tuple(GroupCount(group, owner, count) for (group, owner), count in sorted(counts.items()))
+    prices = price_bundles(problem, band, settings)
+    least_price = relieve(placement, prices)
+    is_done = settle(placement, prices, has_time)
+    if is_done and has_time():
+        replan_small_pool(placement, prices, least_price)
+    return Solution(placement, band, truncated=not is_done)

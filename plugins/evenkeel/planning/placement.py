@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evenkeel.model.settings import Settings
+from evenkeel.planning.anti_affinity import GroupCounts
 from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.floors import Band, overload_caps
 from evenkeel.planning.problem import Mobility, PoolProblem
@@ -28,6 +29,7 @@ class Placement:
         is_line_reachable = self.line * 1_000_000_000.0 >= np.array(band.peak_ppb) * problem.limit.astype(np.float64)
         self.cap: Ints = np.where(is_line_reachable, np.minimum(band.cap, self.line), band.cap)
         self.scale: Floats = np.maximum(self.cap, 1).astype(np.float64)
+        self.per_cap: Floats = 1.0 / self.scale
         # Nobody is driven above the overload line, or further above it, to help another.
         self.receive_cap: Ints = np.minimum(self.cap, np.maximum(self.line, self.used_before))
         # A broker of which no limit is known could swallow everything: it is no place to balance to.
@@ -35,12 +37,48 @@ class Placement:
         self.takes_part: Bools = problem.is_member & ~problem.must_be_emptied & has_limit
         self.receives: Bools = problem.can_receive & has_limit
         self.free: Bools = problem.mobility == Mobility.FREE
+        self.topics: Ints = np.bincount(problem.owner, problem.topics, len(problem.broker_ids)).astype(np.int64)
+        self.topic_limit = settings.broker_max_topics
+        self.groups = GroupCounts(problem.group, problem.owner, problem.domain)
 
-    def move(self, bundle: int, destination: int) -> None:
-        load = self.problem.load[bundle]
-        self.used[self.owner[bundle]] -= load
-        self.used[destination] += load
-        self.owner[bundle] = destination
+    def lift(self, row: int) -> None:
+        """Take a bundle's load off the broker that carries it, until `put` gives it to one."""
+        self.used[self.owner[row]] -= self.problem.load[row]
+
+    def put(self, row: int, broker: int) -> None:
+        """Give a lifted bundle to a broker."""
+        self.used[broker] += self.problem.load[row]
+        if broker != self.owner[row]:
+            # What left its first owner is not counted off: each wave has to be legal even if nothing has left yet.
+            self._count(row, int(self.owner[row]), -1)
+            self._count(row, broker, 1)
+            self.owner[row] = broker
+
+    def move(self, row: int, broker: int) -> None:
+        self.lift(row)
+        self.put(row, broker)
+
+    def restore(self, owner: Ints) -> None:
+        """Go back to an earlier placement."""
+        for row in np.flatnonzero(self.owner != owner).tolist():
+            self.move(row, int(owner[row]))
+
+    def candidates(self, row: int, among: Bools | None = None) -> Bools:
+        """The brokers, of these or of all with a known limit, that may receive a bundle by every rule but load."""
+        problem = self.problem
+        candidates: Bools = problem.eligible[problem.eligibility_class[row]] & (
+            self.receives if among is None else among
+        )
+        candidates &= self.topics + problem.topics[row] < self.topic_limit
+        candidates[[problem.owner[row], self.owner[row]]] = False
+        if problem.group[row] >= 0:
+            candidates &= self.groups.has_room(int(problem.group[row]), int(problem.owner[row]))
+        return candidates
+
+    def least_crowded(self, row: int, candidates: Bools) -> Bools:
+        """Of the candidates those with the fewest bundles of the bundle's anti-affinity group; all if it has none."""
+        group = int(self.problem.group[row])
+        return candidates if group < 0 else self.groups.least_crowded(group, candidates)
 
     def excess(self) -> Ints:
         """Load above the cap per broker and resource, of the brokers that are balanced."""
@@ -49,30 +87,34 @@ class Placement:
         excess: Ints = above
         return excess
 
-    def overload(self) -> Floats:
-        """Each broker's worst excess as a part of its cap."""
-        overload: Floats = (self.excess() / self.scale).max(axis=1, initial=0.0)
-        return overload
+    def shortfall(self) -> float:
+        """How much is above the caps in all, in parts of the caps: 0 where every broker is inside its band."""
+        return float((self.excess() * self.per_cap).sum())
+
+    def price(self, prices: Floats) -> float:
+        """What the moves cost that lead here."""
+        return float(prices[self.owner != self.problem.owner].sum())
+
+    def score(self, prices: Floats) -> tuple[float, float]:
+        """What is less is better: first how much is above the caps, then what the moves cost."""
+        return self.shortfall(), self.price(prices)
 
     def is_above_line(self) -> Bools:
         above: Bools = (self.used > self.line).any(axis=1) & self.takes_part
         return above
 
-    def total_overload(self) -> float:
-        return float((self.excess() / self.scale).sum())
-
-    def fits(self, rows: Ints) -> Bools:
-        """For each of these bundles, the brokers that may receive it and stay below their cap."""
-        room = self.receive_cap - self.used
+    def fits(self, rows: Ints, brokers: Ints) -> Bools:
+        """For each of these bundles, which of these brokers may receive it and stay below their cap."""
+        room = (self.receive_cap - self.used)[brokers]
         has_room = (self.problem.load[rows][:, None, :] <= room[None, :, :]).all(axis=2)
-        fitting: Bools = has_room & self.problem.destinations(rows) & self.receives
+        fitting: Bools = has_room & (self.problem.destinations(rows) & self.receives)[:, brokers]
         return fitting
 
-    def fullness_with(self, row: int) -> Floats:
-        """How full each broker would be, as a part of its cap, if it received this bundle."""
-        fullness: Floats = ((self.used + self.problem.load[row]) / self.scale).max(axis=1)
-        return fullness
-
-    def emptiest(self, row: int, candidates: Bools) -> int:
-        """Of the candidates the broker that is least full with this bundle; the first by name among equals."""
-        return int(np.argmin(np.where(candidates, self.fullness_with(row), np.inf)))
+    def _count(self, row: int, broker: int, count: int) -> None:
+        problem = self.problem
+        first = int(problem.owner[row])
+        if broker == first:
+            return
+        self.topics[broker] += count * problem.topics[row]
+        if problem.group[row] >= 0:
+            self.groups.add(int(problem.group[row]), first, broker, count)

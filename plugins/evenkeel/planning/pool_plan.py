@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evenkeel.model.plan import Rejection
@@ -13,7 +14,10 @@ Vector = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One bundle's move; `source` and `destination` are places in the pool plan's list of brokers."""
+    """One bundle's move; `source` and `destination` are places in the pool plan's list of brokers.
+
+    `after_split_of` is the bundle that has to be split first, where the move is one of its children's.
+    """
 
     bundle: str
     source: int
@@ -28,6 +32,7 @@ class Move:
     leaves_overloaded_owner: bool
     benefit_ppb: int
     reason: str
+    after_split_of: str | None = None
 
     @property
     def is_repair(self) -> bool:
@@ -36,10 +41,29 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitMove:
+    """One bundle's split; `source` is the place of its owner in the pool plan's list of brokers.
+
+    The lowest rank is the most urgent. `is_only_for_moves` tells a split that gains nothing unless a child moves.
+    """
+
+    bundle: str
+    source: int
+    version_id: int | None
+    boundary: int
+    children: tuple[str, str]
+    rank: int
+    is_only_for_moves: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerLoad:
     """A broker as one pool sees it: what the pool's own bundles put on it, and where its band ends.
 
-    Loads of the same broker in several pools add up. Only the pool that the broker belongs to knows its band.
+    Loads and topics of the same broker in several pools add up. Only the pool that the broker belongs to knows its
+    band. `largest` are, per resource, the loads of the largest bundles, as many as cover what lies above the band.
+    `balance_limit` is how far moves for balance may fill it, where that is not the end of the band.
     """
 
     broker_id: str
@@ -50,6 +74,9 @@ class BrokerLoad:
     band_limit: Vector
     overload_limit: Vector
     used: Vector
+    topics: int
+    largest: tuple[tuple[int, ...], ...] = ((), (), ())
+    balance_limit: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +101,11 @@ class GroupCount:
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """The moves of one pool with reasons, what was refused, the bounds, and the rules that were broken before."""
+    """The moves of one pool with reasons, what was refused, the bounds, and the rules that were broken before.
+
+    `summary` is what the plan's row about this pool says beyond its counts; `truncated` is set where a clock ended
+    the search.
+    """
 
     pool: str
     brokers: tuple[BrokerLoad, ...]
@@ -84,6 +115,10 @@ class PoolPlan:
     group_counts: tuple[GroupCount, ...]
     misplaced: int
     to_be_emptied: int
+    bundles: int = 0
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    truncated: bool = False
+    splits: tuple[SplitMove, ...] = ()
 
     def to_json(self) -> str:
         """A compact JSON text, the form in which an executor hands a pool's plan back."""
@@ -94,13 +129,17 @@ class PoolPlan:
         fields: dict[str, Any] = json.loads(text)
         return cls(
             pool=fields["pool"],
-            brokers=tuple(_with_vectors(BrokerLoad, row) for row in fields["brokers"]),
+            brokers=tuple(_broker_load(row) for row in fields["brokers"]),
             moves=tuple(_with_vectors(Move, row) for row in fields["moves"]),
             rejections=tuple(Rejection(**row) for row in fields["rejections"]),
             bounds=_with_vectors(PoolBounds, fields["bounds"]),
             group_counts=tuple(GroupCount(**row) for row in fields["group_counts"]),
             misplaced=fields["misplaced"],
             to_be_emptied=fields["to_be_emptied"],
+            bundles=fields["bundles"],
+            summary=fields["summary"],
+            truncated=fields["truncated"],
+            splits=tuple(SplitMove(**row | {"children": tuple(row["children"])}) for row in fields["splits"]),
         )
 
 
@@ -108,6 +147,12 @@ def vector(values: Any) -> Vector:
     """Three plain integers, one a resource."""
     first, second, third = (int(value) for value in values)
     return first, second, third
+
+
+def _broker_load(row: dict[str, Any]) -> BrokerLoad:
+    largest = tuple(tuple(loads) for loads in row.pop("largest"))
+    load: BrokerLoad = _with_vectors(BrokerLoad, row)
+    return replace(load, largest=largest)
 
 
 def _with_vectors(kind: Any, fields: dict[str, Any]) -> Any:

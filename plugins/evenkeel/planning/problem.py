@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from evenkeel.model.policies import Policies
 from evenkeel.model.service_unit import ServiceUnitState
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, BrokerState
-from evenkeel.planning.anti_affinity import domains_of, group_of
-from evenkeel.planning.arrays import Bools, Ints
+from evenkeel.planning.anti_affinity import NO_GROUP, domains_of, group_of
+from evenkeel.planning.arrays import Bools, Ints, Objects
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.pools import NO_POOL, PoolAssignment, assign_pools, live_broker_ids
+from evenkeel.planning.receiving import find_receivers
 from evenkeel.pulsar.eligibility import Eligibility
 
 __all__ = ["BundleColumns", "Mobility", "PoolProblem", "build_problem"]
@@ -30,11 +32,10 @@ class Mobility(IntEnum):
     """What the rules let a plan do with a bundle."""
 
     FREE = 0
-    REPAIR_ONLY = 1
-    EXCLUDED = 2
-    SYSTEM = 3
-    GROUP_SPANS_POOLS = 4
-    IN_FLIGHT = 5
+    EXCLUDED = 1
+    SYSTEM = 2
+    GROUP_SPANS_POOLS = 3
+    IN_FLIGHT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class PoolProblem:
 
     The brokers are the pool's members and whoever else owns one of its bundles.
     A limit of 0 is unknown. `background` is the load that other pools' bundles put on the members.
+    `domain` and `group` are numbers of failure domains and anti-affinity groups; a bundle without a group has -1.
     """
 
     pool: str
@@ -50,15 +52,17 @@ class PoolProblem:
     incarnations: tuple[int | None, ...]
     states: tuple[str, ...]
     domains: tuple[str, ...]
+    domain: Ints
     is_member: Bools
     can_receive: Bools
     must_be_emptied: Bools
     limit: Ints
     background: Ints
-    bundles: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    version_ids: tuple[int | None, ...]
-    groups: tuple[str | None, ...]
+    bundles: Objects
+    namespaces: Objects
+    version_ids: Objects
+    group_names: tuple[str, ...]
+    group: Ints
     owner: Ints
     load: Ints
     topics: Ints
@@ -71,8 +75,19 @@ class PoolProblem:
 
     @property
     def must_move(self) -> Bools:
-        """Bundles whose owner may not keep them: not eligible, or to be emptied."""
+        """Bundles that may move and whose owner may not keep them: not eligible, or to be emptied."""
+        must_move: Bools = self.is_stranded & (self.mobility == Mobility.FREE)
+        return must_move
+
+    @property
+    def is_stranded(self) -> Bools:
+        """Bundles whose owner may not keep them, whether or not they may move."""
         return self.is_misplaced | self.must_be_emptied[self.owner]
+
+    def group_name(self, row: int) -> str | None:
+        """The anti-affinity group of a bundle, if it has one."""
+        group = int(self.group[row])
+        return None if group == NO_GROUP else self.group_names[group]
 
     def used(self, owner: Ints) -> Ints:
         """The load per broker and resource of the pool's own bundles under a placement."""
@@ -96,24 +111,33 @@ def build_problem(
     Idle bundles (owner null) are left out.
     """
     live = live_broker_ids(brokers)
-    assignment = assign_pools((str(name) for name in bundles.namespace), live, policies)
-    rows = bundles.sorted_by_name()
-    rows = rows.take(np.flatnonzero([owner is not None for owner in rows.owner]))
+    rows = bundles.take(np.flatnonzero(bundles.owner != None)).sorted_by_name()  # noqa: E711  # of each element
+    names, name_of_row = number(rows.namespace)
+    assignment = assign_pools(names, live, policies)
     members = frozenset(broker for broker, its_pool in assignment.pool_of_broker.items() if its_pool == pool)
     if not members and pool != NO_POOL:
         raise InputError(f"no broker belongs to the pool {pool!r}", "name pools with assign_pools over live_broker_ids")
-    is_own = np.array([assignment.pool_of_namespace[name] == pool for name in rows.namespace], dtype=bool)
+    is_own = np.array([assignment.pool_of_namespace[name] == pool for name in names], dtype=bool)[name_of_row]
     own = rows.take(np.flatnonzero(is_own))
     nodes = _nodes(brokers, members, own)
     guests = rows.take(np.flatnonzero(~is_own))
     return _lay_out(
-        pool, nodes, members, own, _background(nodes, members, guests), policies, settings, live, assignment
+        pool,
+        nodes,
+        members,
+        own,
+        _background(nodes, members, guests),
+        policies,
+        settings,
+        live,
+        assignment,
+        find_receivers(brokers, settings),
     )
 
 
 def _nodes(brokers: Sequence[Broker], members: frozenset[str], own: BundleColumns) -> list[Broker]:
     """The pool's members and whoever else owns one of its bundles, in order of name."""
-    owners = {str(owner) for owner in own.owner}
+    owners = set(own.owner.tolist())
     unknown = sorted(owners - {broker.broker_id for broker in brokers})
     if unknown:
         raise InputError(f"{unknown[0]} owns bundles but is not among the brokers", "take the snapshot again")
@@ -124,8 +148,8 @@ def _nodes(brokers: Sequence[Broker], members: frozenset[str], own: BundleColumn
 def _background(nodes: Sequence[Broker], members: frozenset[str], guests: BundleColumns) -> Ints:
     index = {broker.broker_id: row for row, broker in enumerate(nodes) if broker.broker_id in members}
     background = np.zeros((len(nodes), len(RESOURCES)), dtype=np.int64)
-    here = np.flatnonzero([owner in index for owner in guests.owner])
-    np.add.at(background, [index[owner] for owner in guests.owner[here]], guests.loads()[here])
+    owner = np.array([index.get(name, -1) for name in guests.owner.tolist()], dtype=np.int64)
+    np.add.at(background, owner[owner >= 0], guests.loads()[owner >= 0])
     return background
 
 
@@ -139,52 +163,71 @@ def _lay_out(
     settings: Settings,
     live: Sequence[str],
     assignment: PoolAssignment,
+    receivers: frozenset[str],
 ) -> PoolProblem:
     broker_ids = tuple(broker.broker_id for broker in nodes)
     index = {broker: row for row, broker in enumerate(broker_ids)}
     eligibility = Eligibility(live, policies)
-    namespaces = tuple(str(name) for name in own.namespace)
-    sets = {name: eligibility.brokers_for(name) for name in namespaces}
-    # A class is what the planner may not tell apart: the same eligible brokers by the same policy.
-    keys = sorted({(eligibility.policy_of(name) or "", tuple(sorted(sets[name]))) for name in sets})
-    class_index = {key: row for row, key in enumerate(keys)}
-    eligible = np.zeros((len(keys), len(nodes)), dtype=bool)
-    for row, (_, eligible_ids) in enumerate(keys):
+    # What is asked of a namespace is asked once, however many bundles it has.
+    names, name_of_row = number(own.namespace)
+    class_keys, class_of_name = _classes(names, eligibility)
+    eligible = np.zeros((len(class_keys), len(nodes)), dtype=bool)
+    for row, (_, eligible_ids) in enumerate(class_keys):
         eligible[row, [index[broker] for broker in eligible_ids]] = True
-    classes = [class_index[eligibility.policy_of(name) or "", tuple(sorted(sets[name]))] for name in namespaces]
-    owner = np.array([index[str(broker)] for broker in own.owner], dtype=np.int64)
-    eligibility_class = np.array(classes, dtype=np.int64)
+    eligibility_class = class_of_name[name_of_row]
+    owner = np.array([index[broker] for broker in own.owner.tolist()], dtype=np.int64)
     is_member = np.array([broker in members for broker in broker_ids], dtype=bool)
-    is_active = np.array([broker.state == BrokerState.ACTIVE for broker in nodes], dtype=bool)
+    domains = domains_of(nodes, policies)
+    groups, group_of_name = number([group_of(name, policies) or "" for name in names])
+    group_names = tuple(group for group in groups if group)
+    group_numbers = np.array([group_names.index(group) if group else NO_GROUP for group in groups], dtype=np.int64)
+    mobility = _mobilities(names, policies, settings, eligibility, assignment, pool)[name_of_row]
     return PoolProblem(
         pool=pool,
         broker_ids=broker_ids,
         incarnations=tuple(broker.incarnation for broker in nodes),
         states=tuple(str(broker.state) for broker in nodes),
-        domains=domains_of(nodes, policies),
+        domains=domains,
+        domain=number(domains)[1],
         is_member=is_member,
-        can_receive=is_member & is_active,
+        can_receive=is_member & np.array([broker in receivers for broker in broker_ids], dtype=bool),
         must_be_emptied=np.array([broker.state in EMPTIED_STATES for broker in nodes], dtype=bool),
         limit=limits_of(nodes),
         background=background,
-        bundles=tuple(str(name) for name in own.bundle),
-        namespaces=namespaces,
-        version_ids=tuple(None if version is None else int(version) for version in own.version_id),
-        groups=tuple(group_of(name, policies) for name in namespaces),
+        bundles=own.bundle,
+        namespaces=own.namespace,
+        version_ids=own.version_id,
+        group_names=group_names,
+        group=group_numbers[group_of_name][name_of_row],
         owner=owner,
         load=own.loads(),
         topics=own.topics,
         sessions=own.sessions,
-        mobility=np.where(
-            own.state == ServiceUnitState.OWNED,
-            _mobilities(namespaces, policies, settings, eligibility, assignment, pool),
-            Mobility.IN_FLIGHT,
-        ),
-        is_misplaced=~eligible[eligibility_class, owner] if len(own) else np.zeros(0, dtype=bool),
+        mobility=np.where(own.state == ServiceUnitState.OWNED, mobility, Mobility.IN_FLIGHT),
+        is_misplaced=~eligible[eligibility_class, owner],
         eligibility_class=eligibility_class,
         eligible=eligible,
-        class_policies=tuple(policy or None for policy, _ in keys),
+        class_policies=tuple(policy or None for policy, _ in class_keys),
     )
+
+
+def number(values: Iterable[Any]) -> tuple[list[Any], Ints]:
+    """The different values in order of their first appearance, and for each value its number among them."""
+    numbers: dict[Any, int] = {}
+    of_each = np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+    return list(numbers), of_each
+
+
+def _classes(names: Sequence[str], eligibility: Eligibility) -> tuple[list[tuple[str, tuple[str, ...]]], Ints]:
+    """What the planner may not tell apart: the same eligible brokers by the same policy; in a fixed order."""
+    sorted_sets: dict[frozenset[str], tuple[str, ...]] = {}
+    keys = []
+    for name in names:
+        members = eligibility.brokers_for(name)
+        keys.append((eligibility.policy_of(name) or "", sorted_sets.setdefault(members, tuple(sorted(members)))))
+    in_order = sorted(set(keys))
+    place = {key: row for row, key in enumerate(in_order)}
+    return in_order, np.array([place[key] for key in keys], dtype=np.int64)
 
 
 def limits_of(brokers: Sequence[Broker]) -> Ints:
@@ -201,7 +244,7 @@ def limits_of(brokers: Sequence[Broker]) -> Ints:
 
 
 def _mobilities(
-    namespaces: Sequence[str],
+    names: Sequence[str],
     policies: Policies,
     settings: Settings,
     eligibility: Eligibility,
@@ -210,18 +253,17 @@ def _mobilities(
 ) -> Ints:
     excluded = policies.excluded_namespaces | frozenset(settings.shedding_excluded_namespaces)
     spanning = _groups_that_span_pools(policies, eligibility, assignment, pool)
-    mobility: dict[str, Mobility] = {}
-    for name in set(namespaces):
-        group = group_of(name, policies)
+    mobility = []
+    for name in names:
         if is_system_namespace(name):
-            mobility[name] = Mobility.SYSTEM
+            mobility.append(Mobility.SYSTEM)
         elif name in excluded:
-            mobility[name] = Mobility.EXCLUDED
-        elif group is None:
-            mobility[name] = Mobility.FREE
+            mobility.append(Mobility.EXCLUDED)
+        elif group_of(name, policies) in spanning:
+            mobility.append(Mobility.GROUP_SPANS_POOLS)
         else:
-            mobility[name] = Mobility.GROUP_SPANS_POOLS if group in spanning else Mobility.REPAIR_ONLY
-    return np.array([mobility[name] for name in namespaces], dtype=np.int64)
+            mobility.append(Mobility.FREE)
+    return np.array(mobility, dtype=np.int64)
 
 
 def _groups_that_span_pools(

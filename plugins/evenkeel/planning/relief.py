@@ -1,62 +1,96 @@
-"""Relieves hot brokers by single moves: hottest broker first, and from it the fewest and largest useful bundles."""
+"""Relieves hot brokers: chooses what leaves them, and finds new owners for it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from evenkeel.planning.arrays import Bools, Ints
+from evenkeel.planning.arrays import Floats, Ints
+from evenkeel.planning.departures import choose_departures
+from evenkeel.planning.exchange import exchange
+from evenkeel.planning.packing import pack
 from evenkeel.planning.placement import Placement
+from evenkeel.planning.pruning import prune
+from evenkeel.planning.repairs import place_in_need
 
-# Bundles whose destinations are looked up at a time.
-CHUNK_BUNDLES = 64
-
-
-def relieve(placement: Placement) -> None:
-    """Move bundles off hot brokers until none is hot, or single moves help none of those that are."""
-    is_stuck = np.zeros(len(placement.used), dtype=bool)
-    while (hottest := find_hottest(placement, is_stuck)) is not None:
-        if not _relieve_once(placement, hottest):
-            is_stuck[hottest] = True
+# Of the bundles that find no place, so many at most are placed before all others, if they are large: if they take at
+# least this part of their owner's cap.
+MOST_PLACED_FIRST = 4
+LARGE = 0.2
 
 
-def find_hottest(placement: Placement, is_stuck: Bools) -> int | None:
-    """The hottest broker that is not stuck; those above the overload line come first."""
-    overload = np.where(is_stuck, 0.0, placement.overload())
-    if not overload.any():
-        return None
-    is_urgent = placement.is_above_line() & (overload > 0)
-    return int(np.argmax(np.where(is_urgent, overload, -1.0) if is_urgent.any() else overload))
+def relieve(placement: Placement, prices: Floats) -> float:
+    """Bring hot brokers below their caps, and take bundles from owners that may not keep them.
 
-
-def _relieve_once(placement: Placement, hot: int) -> bool:
-    """Make the move that leaves the least to do; false where no useful bundle fits anywhere."""
-    candidates = rank_candidates(placement, hot)
-    for start in range(0, len(candidates), CHUNK_BUNDLES):
-        chunk = candidates[start : start + CHUNK_BUNDLES]
-        fits = placement.fits(chunk)
-        fits[:, hot] = False
-        movable = np.flatnonzero(fits.any(axis=1))
-        if len(movable):
-            row = int(chunk[movable[0]])
-            placement.move(row, placement.emptiest(row, fits[movable[0]]))
-            return True
-    return False
-
-
-def rank_candidates(placement: Placement, hot: int) -> Ints:
-    """The useful bundles of a hot broker, best first.
-
-    Best is what leaves the least excess behind, so large bundles come first; among those that leave none, the
-    smallest, so that no more load moves than must.
+    Answers the price of the cheapest bundles that could leave, which any plan pays. If all of them find a place,
+    nothing is cheaper. If not, brokers exchange bundles until they fit. There are two other ways: let only bundles
+    leave that fit somewhere as they are, or give the largest homeless ones a place first, and let others leave
+    from there. Which way is best depends on how large the homeless are, so all are tried and the best one stays.
     """
+    start = placement.owner.copy()
+    leaving = _choose(placement, prices, must_fit=False)
+    least_price = float(prices[leaving].sum())
+    homeless = _find_places(placement, leaving)
+    if not len(homeless):
+        return least_price
+    best = _finish(placement, prices)
+    for must_fit in (True, False):
+        placement.restore(start)
+        if not must_fit:
+            _place_first(placement, homeless)
+        _find_places(placement, _choose(placement, prices, must_fit=must_fit))
+        best = min(best, _finish(placement, prices), key=lambda found: found.score)
+    placement.restore(best.owner)
+    return least_price
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A way that was tried: how good it is, and where it ended."""
+
+    score: tuple[float, float]
+    owner: Ints
+
+
+def _finish(placement: Placement, prices: Floats) -> _Found:
+    """Exchange bundles until brokers fit, and drop what was not needed."""
+    exchange(placement, prices)
+    prune(placement, prices)
+    return _Found(placement.score(prices), placement.owner.copy())
+
+
+def _place_first(placement: Placement, homeless: Ints) -> None:
+    """Give large bundles that fit nowhere to the brokers that they overfill the least; others will leave these."""
     problem = placement.problem
-    mine = np.flatnonzero((placement.owner == hot) & placement.free)
-    excess = placement.excess()[hot]
-    load = problem.load[mine]
-    scale = placement.scale[hot]
-    left = (np.maximum(excess - load, 0) / scale).sum(axis=1)
-    is_useful = left < (excess / scale).sum()
-    size = (load / scale).max(axis=1, initial=0.0)
-    order = np.lexsort((mine, problem.sessions[mine], size, left))
-    ranked: Ints = mine[order[is_useful[order]]]
-    return ranked
+    size = (problem.load[homeless] * placement.per_cap[problem.owner[homeless]]).max(axis=1)
+    order = np.lexsort((homeless, -size))[:MOST_PLACED_FIRST]
+    for row in homeless[order][size[order] >= LARGE].tolist():
+        # One that is too small even if all others left it is no place.
+        candidates = placement.candidates(row) & (problem.load[row] <= placement.receive_cap).all(axis=1)
+        if candidates.any():
+            now = np.maximum(placement.used - placement.receive_cap, 0)
+            then = np.maximum(placement.used + problem.load[row] - placement.receive_cap, 0)
+            # As parts of the bundle itself: it does not matter whose room it is.
+            overfill = ((then - now) / np.maximum(problem.load[row], 1)).max(axis=1)
+            placement.move(row, int(np.argmin(np.where(candidates, overfill, np.inf))))
+
+
+def _choose(placement: Placement, prices: Floats, *, must_fit: bool) -> Ints:
+    """What leaves: all that may not stay, and what hot brokers let go once that has left."""
+    problem = placement.problem
+    must_leave = np.flatnonzero(problem.must_move)
+    for row in must_leave.tolist():
+        placement.lift(row)
+    may_leave = placement.free & ~problem.must_move & (placement.owner == problem.owner)
+    leaving = choose_departures(placement, prices, may_leave, must_fit=must_fit)
+    for row in must_leave.tolist():
+        placement.put(row, int(placement.owner[row]))
+    return np.sort(np.concatenate([must_leave, leaving]))
+
+
+def _find_places(placement: Placement, leaving: Ints) -> Ints:
+    """Give bundles new owners; answers those that found none inside the band."""
+    homeless = pack(placement, leaving)
+    place_in_need(placement, homeless[placement.problem.must_move[homeless]])
+    return homeless

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import heapq
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from evenkeel.model.settings import Settings
-from evenkeel.planning.pool_plan import Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """What the waves have to know of a move: from where, to where, and the load that goes with it."""
-
-    source: str
-    destination: str
-    load: Vector
+from evenkeel.planning.budgets import WAVE_BUDGETS, Ledger, cost_of
+from evenkeel.planning.cluster_brokers import PooledMove
+from evenkeel.planning.occupancy import Occupancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,70 +21,130 @@ class Waves:
     impossible: tuple[int, ...]
 
 
-def cut_waves(
-    transfers: Sequence[Transfer], used: Mapping[str, Vector], ceiling: Mapping[str, Vector], settings: Settings
-) -> Waves:
-    """Fill the canary, then wave after wave, in the given order of urgency.
+def cut_waves(moves: Sequence[PooledMove], occupancy: Occupancy, settings: Settings) -> Waves:
+    """Fill the canary with the cheapest moves, then wave after wave in the given order.
 
-    A move enters a wave only if its destination stays at or below its ceiling with everything that the wave brings,
-    and without what the wave takes away: then it does not matter which steps succeed, and in which order.
+    A move enters a wave only if there is room for it with everything that the wave brings, and without what the wave
+    takes away: then it does not matter which steps succeed, and in which order. What has to wait is passed over.
     """
-    loads = dict(used)
-    remaining = list(range(len(transfers)))
+    waiting = _Waiting(moves)
     waves: list[tuple[int, ...]] = []
-    while remaining:
+    while len(waiting):
         size = settings.wave_steps if waves else settings.canary_steps
-        wave = _fill(remaining, transfers, loads, ceiling, size)
-        if not wave:
+        wave = _Wave(moves, waiting, occupancy, settings, size)
+        if waves:
+            wave.fill(waiting.lane_heads())
+        else:
+            wave.fill(sorted(waiting, key=lambda place: (moves[place].client_ms, place)))
+        if not wave.places:
+            # The first move of each lane has to wait; one behind it may be smaller.
+            wave.fill(list(waiting))
+        if not wave.places:
             break
-        for place in wave:
-            transfer = transfers[place]
-            loads[transfer.source] = _minus(loads[transfer.source], transfer.load)
-            loads[transfer.destination] = plus(loads[transfer.destination], transfer.load)
-        waves.append(tuple(wave))
-        taken = set(wave)
-        remaining = [place for place in remaining if place not in taken]
-    return Waves(tuple(waves), tuple(remaining))
+        occupancy.leave(moves[place] for place in wave.places)
+        waves.append(tuple(wave.places))
+    return Waves(tuple(waves), tuple(waiting))
 
 
-def _fill(
-    remaining: Sequence[int],
-    transfers: Sequence[Transfer],
-    loads: Mapping[str, Vector],
-    ceiling: Mapping[str, Vector],
-    size: int,
-) -> list[int]:
-    # The fair share: the wave's steps divided by the brokers that still have to give, or to take.
-    most_from = -(-size // len({transfers[place].source for place in remaining}))
-    most_to = -(-size // len({transfers[place].destination for place in remaining}))
-    gives: Counter[str] = Counter()
-    takes: Counter[str] = Counter()
-    highest: dict[str, Vector] = {}
-    wave: list[int] = []
-    for place in remaining:
-        transfer = transfers[place]
-        source, destination = transfer.source, transfer.destination
-        if gives[source] >= most_from or takes[destination] >= most_to:
-            continue
-        after = plus(highest.get(destination, loads[destination]), transfer.load)
-        if not is_within(after, ceiling[destination]):
-            continue
-        highest[destination] = after
-        gives[source] += 1
-        takes[destination] += 1
-        wave.append(place)
-        if len(wave) == size:
-            break
-    return wave
+class _Wave:
+    """A wave under construction."""
+
+    def __init__(
+        self, moves: Sequence[PooledMove], waiting: _Waiting, occupancy: Occupancy, settings: Settings, size: int
+    ) -> None:
+        self.places: list[int] = []
+        self._moves, self._waiting, self._occupancy, self._size = moves, waiting, occupancy, size
+        self._budget = Ledger(WAVE_BUDGETS, settings)
+        self._always = settings.wave_broker_share * size
+        self._moves_left = len(waiting)
+        self._gives: Counter[str] = Counter()
+        self._takes: Counter[str] = Counter()
+
+    def fill(self, candidates: Iterable[int]) -> None:
+        """Take what may go, until the wave has its size or the next move is beyond its budget."""
+        for place in candidates:
+            if len(self.places) == self._size:
+                return
+            move = self._moves[place]
+            if not self._may_go(move):
+                continue
+            cost = cost_of(move)
+            if self._budget.refusal(cost) is not None:
+                return
+            self._budget.spend(cost)
+            self._occupancy.arrive(move)
+            self._gives[move.source] += 1
+            self._takes[move.destination] += 1
+            self._waiting.remove(place)
+            self.places.append(place)
+
+    def _may_go(self, move: PooledMove) -> bool:
+        """Whether both brokers have their share left, and the destination has room whatever else happens."""
+        return (
+            self._has_share(self._gives[move.source], self._waiting.sources[move.source])
+            and self._has_share(self._takes[move.destination], self._waiting.destinations[move.destination])
+            and self._occupancy.has_room(move)
+        )
+
+    def _has_share(self, taken: int, waiting: int) -> bool:
+        """Whether a broker may have one more: up to the set share, or its part if its moves were spread evenly."""
+        return taken < self._always or taken * self._moves_left < (taken + waiting) * self._size
 
 
-def plus(left: Vector, right: Vector) -> Vector:
-    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+class _Waiting:
+    """The moves that are in no wave yet, in their order.
 
+    A lane is the queue of the moves from one broker to another. Where its first move has to wait, so do those behind
+    it, which saves looking at each of them for each wave.
+    """
 
-def _minus(left: Vector, right: Vector) -> Vector:
-    return left[0] - right[0], left[1] - right[1], left[2] - right[2]
+    def __init__(self, moves: Sequence[PooledMove]) -> None:
+        self._moves = moves
+        self._is_gone = [False] * len(moves)
+        self._left = len(moves)
+        self.sources = Counter(move.source for move in moves)
+        self.destinations = Counter(move.destination for move in moves)
+        self._lanes: dict[tuple[str, str], deque[int]] = {}
+        for place, move in enumerate(moves):
+            self._lanes.setdefault((move.source, move.destination), deque()).append(place)
+        self._heads = [(lane[0], name) for name, lane in self._lanes.items()]
+        heapq.heapify(self._heads)
+        self._passed_over: list[tuple[int, tuple[str, str]]] = []
 
+    def __len__(self) -> int:
+        return self._left
 
-def is_within(load: Vector, ceiling: Vector) -> bool:
-    return load[0] <= ceiling[0] and load[1] <= ceiling[1] and load[2] <= ceiling[2]
+    def __iter__(self) -> Iterator[int]:
+        return (place for place, is_gone in enumerate(self._is_gone) if not is_gone)
+
+    def remove(self, place: int) -> None:
+        move = self._moves[place]
+        self._is_gone[place] = True
+        self._left -= 1
+        for counts, broker in ((self.sources, move.source), (self.destinations, move.destination)):
+            counts[broker] -= 1
+            if not counts[broker]:
+                del counts[broker]
+
+    def lane_heads(self) -> Iterator[int]:
+        """The first move of each lane in order, and once it was removed the next of that lane."""
+        for head in self._passed_over:
+            heapq.heappush(self._heads, head)
+        self._passed_over = []
+        while self._heads:
+            place, name = self._heads[0]
+            if self._is_gone[place]:
+                self._advance(name)
+                continue
+            yield place
+            if not self._is_gone[place]:
+                self._passed_over.append(heapq.heappop(self._heads))
+
+    def _advance(self, name: tuple[str, str]) -> None:
+        lane = self._lanes[name]
+        while lane and self._is_gone[lane[0]]:
+            lane.popleft()
+        if lane:
+            heapq.heapreplace(self._heads, (lane[0], name))
+        else:
+            heapq.heappop(self._heads)

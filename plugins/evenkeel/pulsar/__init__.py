@@ -1,1 +1,1 @@
-"""Pulsar's own rules as pure functions: what a broker would accept, where a topic hashes to, how a bundle splits."""
+"""Pulsar's own rules as pure functions: what a broker would accept, what its balancers would shed, place and split."""

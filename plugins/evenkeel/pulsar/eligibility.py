@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 
@@ -37,6 +38,13 @@ class Eligibility:
             self._index_namespaces(index, policy)
         self._policy_index: dict[str, int | None] = {}
         self._brokers: dict[int | None, frozenset[str]] = {}
+
+    def among(self, broker_ids: Sequence[str]) -> Eligibility:
+        """The same rule for another set of live brokers."""
+        narrowed = copy.copy(self)
+        narrowed._broker_ids = tuple(sorted(broker_ids))
+        narrowed._brokers = {}
+        return narrowed
 
     def policy_of(self, namespace: str) -> str | None:
         """The name of the policy that rules a namespace; None where it may use the shared brokers."""

@@ -43,7 +43,7 @@ def check_plan(lake: Lake, plan: str, master: str) -> Verdict:
         manifest = SnapshotStore(lake).load(stored.plan.cluster, stored.plan.snapshot_id)
         settings = Settings.from_json(stored.plan.settings, stored.uri)
         with _spark("evenkeel check plan", master) as spark:
-            verdict = judge_plan(spark, stored, _frames(spark, lake, manifest), settings)
+            verdict = judge_plan(spark, stored, _frames(spark, lake, manifest, stored.plan.profile_id), settings)
         plans.write_verdict(stored.plan_id, verdict)
     report = render_report(stored.plan, stored.steps, stored.rejections, stored.brokers, verdict)
     plans.write_report(stored.plan_id, report)
@@ -61,8 +61,12 @@ def _spark(name: str, master: str) -> Iterator[SparkSession]:
         session.stop()
 
 
-def _frames(spark: SparkSession, lake: Lake, manifest: SnapshotManifest) -> SnapshotFrames:
+def _frames(
+    spark: SparkSession, lake: Lake, manifest: SnapshotManifest, profile_id: str | None = None
+) -> SnapshotFrames:
     from evenkeel.gates.frames import SnapshotFrames
+    from evenkeel_spark.artifacts import read_load_tables
     from evenkeel_spark.io import read_snapshot_table
 
-    return SnapshotFrames(**{name: read_snapshot_table(spark, lake, manifest, name) for name in manifest.tables})
+    tables = {name: read_snapshot_table(spark, lake, manifest, name) for name in manifest.tables}
+    return SnapshotFrames(**tables, profile=read_load_tables(spark, lake, profile_id) if profile_id else None)

@@ -22,25 +22,10 @@ BUNDLE_COLUMNS = (
 )
 
 
-def owned_bundles(profiles: DataFrame) -> DataFrame:
-    """The bundles that have an owner, with the load that is planned for: the load now."""
-    return profiles.where(F.col("owner").isNotNull()).select(
-        "bundle",
-        "namespace",
-        "owner",
-        "version_id",
-        "topics",
-        "sessions",
-        F.col("msg_rate_now_millis").alias("msg_rate_millis"),
-        F.col("throughput_in_now_bytes_per_s").alias("throughput_in"),
-        F.col("throughput_out_now_bytes_per_s").alias("throughput_out"),
-        "state",
-    )
-
-
-def without_system_namespaces(bundles: DataFrame) -> DataFrame:
-    """The bundles that may be planned at all."""
-    return bundles.where(~is_system(F.col("namespace")))
+def plannable_bundles(loads: DataFrame) -> DataFrame:
+    """The bundles that may be planned at all: they have an owner, and Pulsar does not pin them to their place."""
+    is_owned = F.col("owner").isNotNull()
+    return loads.where(is_owned & ~is_system(F.col("namespace")))
 
 
 def by_pool(bundles: DataFrame, namespace_pools: DataFrame, broker_pools: DataFrame, pools: DataFrame) -> DataFrame:

@@ -1,46 +1,64 @@
 """Bundles to split, by the conditions of PIP-192: over a threshold in enough snapshots in a row.
 
-Input is the bundle history of `evenkeel_spark.io`. Comparisons are strict, as in Pulsar (FACTS 4.5).
+Input is the bundle history of `evenkeel_spark.io`, and settings without a threshold on auto. Comparisons are strict,
+as in Pulsar (FACTS 4.5). Where to cut the candidates is found by `evenkeel_spark.cuts`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from evenkeel.model.load import SplitCandidate
 from evenkeel.model.service_unit import ServiceUnitState
 from evenkeel.model.settings import Settings
-from evenkeel_spark.schemas import select_table
 from evenkeel_spark.transforms.namespaces import is_system
 from evenkeel_spark.transforms.profiles import is_now
 
 MIB = 1 << 20
 FEWEST_TOPICS = 2
+CANDIDATE_COLUMNS = (
+    "namespace",
+    "bundle",
+    "reason",
+    "hits",
+    "topics",
+    "sessions",
+    "msg_rate_per_s",
+    "throughput_bytes_per_s",
+    "rank",
+    "namespace_bundles",
+)
+"""What is known of a `SplitCandidate` before its cut is."""
 
 
-def split_candidates(bundle_history: DataFrame, settings: Settings) -> DataFrame:
-    """The bundles to split in this cycle, ranked: hottest first, ties by name."""
+def split_candidates(bundle_history: DataFrame, settings: Settings, left_whole: Collection[str] = ()) -> DataFrame:
+    """The bundles to split in this cycle, ranked: hottest first, ties by name; none of the namespaces `left_whole`."""
     rows = bundle_history.transform(_with_reason, settings)
     now = rows.where(is_now())
     hits = rows.transform(_count_hits)
     has_lasted = F.col("hits") > settings.namespace_bundle_split_condition_hit_count_threshold
-    lasting = now.where(can_be_split() & F.col("reason").isNotNull()).join(hits, on="bundle", how="inner")
+    may_be_touched = ~F.col("namespace").isin(sorted(left_whole))
+    hot = now.where(can_be_split() & may_be_touched & F.col("reason").isNotNull())
     return (
-        lasting.where(has_lasted)
+        hot.join(hits, on="bundle", how="inner")
+        .where(has_lasted)
+        .transform(_without_conflicts, now)
         .transform(_keep_below_namespace_cap, now, settings.namespace_maximum_bundles)
         .transform(_keep_first, settings.max_number_of_bundles_to_split_per_cycle)
-        .transform(select_table, SplitCandidate)
+        .select(*CANDIDATE_COLUMNS)
     )
 
 
 def first_condition_met(settings: Settings) -> Column:
     """The first condition that a row meets, in Pulsar's order; null where it meets none."""
-    has_many_topics = F.col("topics") > settings.namespace_bundle_max_topics
-    has_many_sessions = F.col("sessions") > settings.namespace_bundle_max_sessions
-    has_high_rate = F.col("msg_rate_per_s") > settings.namespace_bundle_max_msg_rate
-    has_high_bandwidth = F.col("throughput_bytes_per_s") > settings.namespace_bundle_max_bandwidth_mbytes * MIB
-    counts_sessions = F.lit(settings.namespace_bundle_max_sessions > 0)
+    thresholds = settings.split_thresholds
+    has_many_topics = F.col("topics") > thresholds.topics
+    has_many_sessions = F.col("sessions") > thresholds.sessions
+    has_high_rate = F.col("msg_rate_per_s") > thresholds.msg_rate
+    has_high_bandwidth = F.col("throughput_bytes_per_s") > thresholds.bandwidth_mbytes * MIB
+    counts_sessions = F.lit(thresholds.sessions > 0)
     return (
         F.when(has_many_topics, "Topics")
         .when(counts_sessions & has_many_sessions, "Sessions")
@@ -90,6 +108,14 @@ def _count_hits(rows: DataFrame) -> DataFrame:
         .groupBy("bundle")
         .agg(F.count("*").alias("hits"))
     )
+
+
+def _without_conflicts(candidates: DataFrame, now: DataFrame) -> DataFrame:
+    """Without the bundles that share an end of their range with one of their namespace that is splitting now."""
+    splitting = now.where(F.col("state") == str(ServiceUnitState.SPLITTING))
+    for end in ("range_lower", "range_upper"):
+        candidates = candidates.join(splitting.select("namespace", end), on=["namespace", end], how="left_anti")
+    return candidates
 
 
 def _keep_below_namespace_cap(candidates: DataFrame, now: DataFrame, most_bundles: int) -> DataFrame:

@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
 from evenkeel.model.errors import EvenkeelError
+from evenkeel.model.load import SplitCandidate
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
-from evenkeel.planning.optimiser import solve
-from evenkeel.planning.problem import BundleColumns, build_problem
+from evenkeel.planning import pool_planner
+from evenkeel.planning.peer_plan import peer_pool_plan
+from evenkeel.planning.peers import PeerDecision
 from evenkeel_spark.stated_errors import encode_error
-from evenkeel_spark.transforms.pools import BUNDLE_COLUMNS
+from evenkeel_spark.transforms.bundle_columns import bundle_columns
 
 POOL_PLANS = StructType(
     [
@@ -32,11 +33,16 @@ POOL_PLANS = StructType(
 
 @dataclass(frozen=True, slots=True)
 class PlanningInputs:
-    """What every pool's planner needs besides its bundles; small, and sent to the executors as it is."""
+    """What every pool's planner needs besides its bundles; small, and sent to the executors as it is.
+
+    With a `peer`, its decision is carried out, and nothing else.
+    """
 
     brokers: Sequence[Broker]
     policies: Policies
     settings: Settings
+    split_candidates: Sequence[SplitCandidate] = ()
+    peer: PeerDecision | None = None
 
 
 def pool_plans(pooled_bundles: DataFrame, inputs: PlanningInputs, pool_count: int) -> DataFrame:
@@ -59,10 +65,12 @@ def plan_pool(group: pa.Table, inputs: PlanningInputs) -> pa.Table:
     pool = group["pool"][0].as_py()
     plan = error = None
     try:
-        bundles = group.filter(pc.is_valid(group["bundle"]))
-        columns = BundleColumns(**{name: bundles[name].to_pylist() for name in BUNDLE_COLUMNS})
-        problem = build_problem(pool, inputs.brokers, columns, inputs.policies, inputs.settings)
-        plan = solve(problem, inputs.settings).to_json()
+        given = (pool, inputs.brokers, bundle_columns(group), inputs.policies, inputs.settings)
+        if inputs.peer is None:
+            planned = pool_planner.plan_pool(*given, inputs.split_candidates)
+        else:
+            planned = peer_pool_plan(*given, inputs.peer)
+        plan = planned.to_json()
     except EvenkeelError as stated:
         # As a value, or else Spark would bury the sentence in a trace of its own.
         error = encode_error(stated)

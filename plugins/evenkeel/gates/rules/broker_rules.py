@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from evenkeel.gates.rules.base import Parameter, Rule, sentences
-from evenkeel.gates.rules.figures import is_sane
 from evenkeel.model.load import BYTES_PER_KILOBIT
 from evenkeel.model.snapshot import BrokerState, LoadManager
+from evenkeel_spark.transforms.figures import is_sane
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

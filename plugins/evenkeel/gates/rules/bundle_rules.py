@@ -8,9 +8,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from evenkeel.gates.rules.base import Rule
-from evenkeel.gates.rules.figures import is_sane
 from evenkeel.model.bundles import RING_END
 from evenkeel.model.service_unit import ServiceUnitState
+from evenkeel_spark.transforms.figures import is_sane
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,0 +1,159 @@
+"""The bench's rows as tables that fit a terminal of 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from infra.bench.cases import LARGE
+from infra.bench.figures import Figure, Row, count_targets, find_misses
+from infra.bench.results import Results
+from infra.bench.rows import ComparisonRow, DistanceRow, OrderRow, RuleRow, ScaleRow, TimeRow
+
+Cell = str | Text
+SomeRow = TypeVar("SomeRow", bound=Row)
+# The comparison with six configurations may miss in many rows; the file has them all.
+MOST_MISSES_SHOWN = 40
+
+
+def print_results(results: Results, console: Console) -> None:
+    """All tables, then what was missed."""
+    for size in dict.fromkeys(row.size for row in results.distances):
+        _print(console, f"Distance from the bounds, {size}", [r for r in results.distances if r.size == size], DISTANCE)
+        _print(
+            console, f"Rules and band, {size}, worst of the seeds", [r for r in results.rules if r.size == size], RULES
+        )
+    for size in dict.fromkeys(row.size for row in results.comparisons):
+        rows = [row for row in results.comparisons if row.size == size]
+        _print(console, f"Pulsar's shedders, {size}, and our moves for the balance that they reached", rows, COMPARISON)
+    _print(console, "Time to decide, without the certificate", results.times, TIME)
+    _print(console, "The largest cluster", results.scale, SCALE)
+    _print(console, "The same plan from rows in another order", results.orders, ORDER)
+    _print_summary(results, console)
+
+
+def _print_summary(results: Results, console: Console) -> None:
+    misses = find_misses(results.rows)
+    for miss in misses[:MOST_MISSES_SHOWN]:
+        console.print(Text("MISSED ", "bold red") + Text(str(miss)))
+    if len(misses) > MOST_MISSES_SHOWN:
+        console.print(f"… and {len(misses) - MOST_MISSES_SHOWN} more")
+    verdict = Text(f"{len(misses)} missed", "bold red") if misses else Text("none missed", "bold green")
+    console.print(Text(f"{count_targets(results.rows)} figures with a target, ") + verdict)
+
+
+def _print(
+    console: Console, title: str, rows: Sequence[SomeRow], columns: dict[str, Callable[[SomeRow], Cell]]
+) -> None:
+    if not rows:
+        return
+    console.print(Text(title, "bold"))
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for heading in columns:
+        is_name = heading in ("scenario", "objective", "configuration", "")
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+    shown_scenario = None
+    for row in rows:
+        cells = [make(row) for make in columns.values()]
+        # A scenario is named once, so that the eye finds its block.
+        cells[0], shown_scenario = "" if cells[0] == shown_scenario else cells[0], cells[0]
+        table.add_row(*cells)
+    console.print(table)
+    console.print()
+
+
+def _figure(figure: Figure | None, form: str) -> Text:
+    if figure is None:
+        return Text("–")
+    return Text(format(figure.value, form), "" if figure.is_met else "bold red")
+
+
+def _target(figure: Figure | None, form: str = ".2f") -> str:
+    return "–" if figure is None or figure.target is None else format(figure.target, form)
+
+
+def _verdict(row: Row) -> Text:
+    if row.is_met:
+        return Text("ok" if count_targets([row]) else "–", "green")
+    return Text("MISSED", "bold red")
+
+
+def _lead(row: RuleRow) -> Text:
+    leads = (row.own_moves_bound_lead, row.own_sessions_bound_lead, row.own_share_bound_lead)
+    is_met = all(lead.is_met for lead in leads)
+    return Text("yes" if is_met else "no", "" if is_met else "bold red")
+
+
+def _anti_affinity(row: RuleRow) -> Text:
+    style = "" if row.anti_affinity_rise.is_met else "bold red"
+    return Text(f"{row.anti_affinity_before}→{row.anti_affinity_after}", style)
+
+
+DISTANCE: dict[str, Callable[[DistanceRow], Cell]] = {
+    "scenario": lambda row: row.scenario,
+    "objective": lambda row: row.objective,
+    "moves": lambda row: f"{row.moves:,}",
+    "bound": lambda row: f"{row.moves_bound:,.0f}",
+    "ratio": lambda row: _figure(row.moves_ratio, ".3f"),
+    "≤": lambda row: _target(row.moves_ratio),
+    "worst": lambda row: _figure(row.worst_moves_ratio, ".3f"),
+    "sessions": lambda row: f"{row.sessions:,}",
+    "bound ": lambda row: f"{row.sessions_bound:,.0f}",
+    "ratio ": lambda row: _figure(row.sessions_ratio, ".3f"),
+    "≤ ": lambda row: _target(row.sessions_ratio),
+    "worst ": lambda row: _figure(row.worst_sessions_ratio, ".3f"),
+    "": _verdict,
+}
+RULES: dict[str, Callable[[RuleRow], Cell]] = {
+    "scenario": lambda row: row.scenario,
+    "objective": lambda row: row.objective,
+    "illegal": lambda row: _figure(row.illegal, ".0f"),
+    "twice": lambda row: _figure(row.moved_twice, ".0f"),
+    "misplaced": lambda row: _figure(row.misplaced_after, ".0f"),
+    "anti-affinity": _anti_affinity,
+    "worst after": lambda row: _figure(row.worst_after, ".4f"),
+    "own bound ≥ judge's": _lead,
+    "": _verdict,
+}
+COMPARISON: dict[str, Callable[[ComparisonRow], Cell]] = {
+    "scenario": lambda row: row.scenario,
+    "configuration": lambda row: row.configuration,
+    "unloads": lambda row: f"{row.unloads:,}",
+    "illegal": lambda row: f"{row.illegal_moves:,}",
+    "worst after": lambda row: f"{row.worst_after:.3f}",
+    "std": lambda row: f"{row.std_after:.4f}",
+    "our moves": lambda row: Text(f"{row.our_moves:,}", "" if row.moves_beyond_unloads.is_met else "bold red"),
+    "": _verdict,
+}
+TIME: dict[str, Callable[[TimeRow], Cell]] = {
+    "scenario": lambda row: row.scenario,
+    "size": lambda row: row.size,
+    "objective": lambda row: row.objective,
+    "ours, s": lambda row: f"{row.solve_s:.2f}",
+    "AvgShedder, s": lambda row: "–" if row.decide_s is None else f"{row.decide_s:.2f}",
+    "ratio": lambda row: _figure(row.time_over_pulsar, ".3f"),
+    "≤": lambda row: _target(row.time_over_pulsar),
+    "": _verdict,
+}
+SCALE: dict[str, Callable[[ScaleRow], Cell]] = {
+    "scenario": lambda row: row.scenario,
+    "size": lambda row: row.size,
+    "objective": lambda row: row.objective,
+    "moves": lambda row: f"{row.moves:,}",
+    "GiB": lambda row: _figure(row.peak_rss_gib, ".2f"),
+    "≤": lambda row: _target(row.peak_rss_gib),
+    "seconds": lambda row: f"{row.solve_s:.1f}",
+    f"over {LARGE}": lambda row: _figure(row.time_over_large, ".1f"),
+    "≤ ": lambda row: _target(row.time_over_large),
+    "worst after": lambda row: _figure(row.worst_after, ".4f"),
+    "": _verdict,
+}
+ORDER: dict[str, Callable[[OrderRow], Cell]] = {
+    "scenario": lambda row: row.scenario,
+    "size": lambda row: row.size,
+    "": _verdict,
+}

@@ -1,0 +1,75 @@
+"""Which brokers may receive bundles, by Pulsar's filters that look at neither load nor anti-affinity groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from evenkeel.model.errors import InputError
+from evenkeel.model.policies import Policies
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Broker, BrokerState, LoadManager
+from evenkeel.planning.pools import live_broker_ids
+from evenkeel.pulsar.broker_filters import keep_latest_version
+from evenkeel.pulsar.eligibility import Eligibility
+
+
+def find_receivers(brokers: Sequence[Broker], settings: Settings) -> frozenset[str]:
+    """The Active brokers; with `prefer_later_versions` only those of the latest version among them.
+
+    Pulsar compares all registered brokers. Here one that is being emptied does not count: its bundles could go nowhere
+    if it alone had the latest version.
+    """
+    active = [broker for broker in brokers if broker.state == BrokerState.ACTIVE]
+    names = [broker.broker_id for broker in active]
+    return frozenset(_keep_latest(active) if settings.prefer_later_versions else names)
+
+
+class Receivers:
+    """Says which of Pulsar's filters refuses a destination; made once for a snapshot."""
+
+    def __init__(self, brokers: Sequence[Broker], policies: Policies, settings: Settings) -> None:
+        self._brokers = {broker.broker_id: broker for broker in brokers}
+        self._eligibility = Eligibility(live_broker_ids(brokers), policies)
+        self._receivers = find_receivers(brokers, settings)
+        self._prefers_later_versions = settings.prefer_later_versions
+
+    def is_misplaced(self, namespace: str, owner: str) -> bool:
+        """Whether isolation says that an owner may not keep the bundles of a namespace."""
+        return owner not in self._eligibility.brokers_for(namespace)
+
+    def find_refusal(self, namespace: str, source: Broker | None, destination: Broker) -> tuple[str, str] | None:
+        """The rule that keeps a bundle from a destination, and its words; None where all filters let it pass."""
+        name = destination.broker_id
+        if destination.state != BrokerState.ACTIVE:
+            return "not-active", f"{name} is {destination.state} and may not receive"
+        if source is not None and source.load_manager != destination.load_manager:
+            return "load-manager", f"{name} runs the load manager {destination.load_manager}, not {source.load_manager}"
+        if self._prefers_later_versions and name not in self._latest_for(namespace, destination):
+            return "version-filter", f"{name} runs {destination.version}, and brokers of a later version are preferred"
+        if name not in self._eligible_for(namespace, destination):
+            policy = self._eligibility.policy_of(namespace)
+            by = f"isolation policy {policy}" if policy else "the isolation policies of others"
+            return "not-eligible", f"{name} may not own {namespace} by {by}"
+        return None
+
+    def _latest_for(self, namespace: str, destination: Broker) -> Iterable[str]:
+        """The modular manager compares versions after isolation, the extensible one before it."""
+        if destination.load_manager != LoadManager.MODULAR:
+            return self._receivers
+        allowed = [self._brokers[name] for name in sorted(self._eligibility.brokers_for(namespace))]
+        return _keep_latest([broker for broker in allowed if broker.state == BrokerState.ACTIVE])
+
+    def _eligible_for(self, namespace: str, destination: Broker) -> frozenset[str]:
+        if not self._prefers_later_versions or destination.load_manager == LoadManager.MODULAR:
+            return self._eligibility.brokers_for(namespace)
+        # Primaries of an older version do not count, so that the secondaries may be asked for.
+        return self._eligibility.among(sorted(self._receivers)).brokers_for(namespace)
+
+
+def _keep_latest(brokers: Sequence[Broker]) -> list[str]:
+    names = [broker.broker_id for broker in brokers]
+    try:
+        return keep_latest_version(names, {broker.broker_id: broker.version for broker in brokers})
+    except InputError:
+        # Pulsar passes over this filter where a version is missing or malformed.
+        return names

@@ -1,0 +1,60 @@
+"""Where to cut bundles in two: Spark reads the topics of these bundles only, and one row a bundle comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from evenkeel.model.bundles import BundleName
+from evenkeel.planning.split_boundaries import Cut, CutBasis, TopicColumns, find_cut
+from evenkeel_spark.transforms.units import with_integer_loads
+
+_CUTS = StructType(
+    [StructField("bundle", StringType())]
+    + [StructField(f.name, StringType() if f.name == "boundary_by" else LongType()) for f in fields(Cut)]
+)
+_TOPIC_COLUMNS = tuple(field.name for field in fields(TopicColumns))
+
+
+def find_cuts(topics: DataFrame, bundles: Iterable[str]) -> dict[str, Cut]:
+    """The best cut of each bundle that can be cut at all; `topics` is the table of a snapshot."""
+    names = sorted(set(bundles))
+    if not names:
+        return {}
+    wanted = topics.sparkSession.createDataFrame(pa.table({"bundle": pa.array(names, pa.string())}))
+    cuts = (
+        topics.join(F.broadcast(wanted), on="bundle", how="inner")
+        .transform(with_integer_loads)
+        .withColumn("sessions", F.col("producers") + F.col("consumers"))
+        .select("bundle", *_TOPIC_COLUMNS)
+        .groupBy("bundle")
+        .applyInArrow(_cut_bundle, _CUTS)
+    )
+    found: dict[str, Cut] = {}
+    for row in cuts.toArrow().to_pylist():
+        name = row.pop("bundle")
+        found[name] = Cut(**row | {"boundary_by": CutBasis(row["boundary_by"])})
+    unknown = {name: find_cut(BundleName.parse(name).range, _NO_TOPICS) for name in names if name not in found}
+    return found | {name: cut for name, cut in unknown.items() if cut is not None}
+
+
+_NO_TOPICS = TopicColumns(*([] for _ in _TOPIC_COLUMNS))  # type: ignore[arg-type]  # lists are turned into arrays
+
+
+def _cut_bundle(group: pa.Table) -> pa.Table:
+    """Cut one bundle, given its topics."""
+    name = group["bundle"][0].as_py()
+    topics = TopicColumns(**{column: group[column].to_numpy() for column in _TOPIC_COLUMNS})
+    cut = find_cut(BundleName.parse(name).range, topics)
+    rows = [] if cut is None else [{"bundle": name, **asdict(cut)}]
+    return pa.Table.from_pylist(rows, schema=_ARROW_CUTS)
+
+
+_ARROW_CUTS = pa.schema(
+    [pa.field(f.name, pa.string() if isinstance(f.dataType, StringType) else pa.int64()) for f in _CUTS]
+)

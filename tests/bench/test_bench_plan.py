@@ -1,0 +1,186 @@
+"""The bench that judges the plans must itself be trusted: what it says, and that it says so when a plan is bad."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.model.errors import InputError
+from infra.bench.cases import OBJECTIVES, Case, Size
+from infra.bench.clusters import read_cluster
+from infra.bench.figures import find_misses
+from infra.bench.given import PROJECT, GivenPrograms, find_programs
+from infra.bench.judging import Judge, Verdict
+from infra.bench.planning import MadePlan, bench_settings, make_plan
+from infra.bench.records import Comparison, JudgedPlan, ScaleRun, Timing
+from infra.bench.results import Findings, Results, to_json
+from infra.bench.tables import MOST_MISSES_SHOWN
+from infra.bench.targets import GIB
+from infra.bench.workroom import Workroom
+
+CASE = Case("skew", Size(6, 96), 1)
+TOLERANCE = 0.05
+
+
+@pytest.fixture(scope="module")
+def workroom(tmp_path_factory: pytest.TempPathFactory) -> Workroom:
+    return Workroom(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> GivenPrograms:
+    return find_programs(tmp_path_factory.mktemp("no-peer"), with_pulsar=False)
+
+
+@pytest.fixture(scope="module")
+def folder(workroom: Workroom, programs: GivenPrograms) -> Path:
+    return workroom.cluster(CASE, programs.generator)
+
+
+@pytest.fixture(scope="module")
+def plan(folder: Path) -> MadePlan:
+    return make_plan(read_cluster(folder), bench_settings("moves", TOLERANCE))
+
+
+@pytest.fixture(scope="module")
+def judged(workroom: Workroom, programs: GivenPrograms, folder: Path, plan: MadePlan) -> JudgedPlan:
+    verdict = Judge(programs.judge, workroom).judge(folder, plan.judged_steps(), TOLERANCE)
+    return JudgedPlan.of(CASE, "moves", TOLERANCE, plan, verdict)
+
+
+def misses_of(**findings: Any) -> set[tuple[str, str]]:
+    return {(miss.subject, miss.name) for miss in find_misses(Results.of(Findings(**findings)).rows)}
+
+
+def with_verdict(plan: JudgedPlan, **changes: Any) -> JudgedPlan:
+    return dataclasses.replace(plan, verdict={**plan.verdict, **changes})
+
+
+def test_quick_bench_writes_its_figures_and_ends_with_the_verdict(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "infra.bench", "--scenario", CASE.scenario, "--size", "6x96", "--seed", "1"),
+            *("--without-pulsar", "--peer", str(tmp_path / "none"), "--work", str(tmp_path)),
+        ],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    document = json.loads((tmp_path / "plan.json").read_text())
+    assert done.returncode == (0 if document["ok"] else 1), done.stderr
+    assert {row["objective"] for row in document["distance"]} == set(OBJECTIVES)
+    for row in document["distance"]:
+        assert row["moves_ratio"].keys() == {"value", "target", "relation", "ok"}
+        assert row["moves"] >= row["moves_bound"] > 0
+    assert [row["illegal"]["value"] for row in document["rules"]] == [0, 0, 0]
+    assert [row["other_plan_ids"]["value"] for row in document["row_order"]] == [0]
+    assert len(document["plans"]) == len(OBJECTIVES)
+    assert all(plan["verdict"]["moves"] == plan["moves"] for plan in document["plans"])
+    assert f"{document['targets']} figures with a target" in done.stdout
+    shown = min(len(document["missed"]), MOST_MISSES_SHOWN)
+    assert sum(line.startswith("MISSED ") for line in done.stdout.splitlines()) == shown
+    assert max(len(line) for line in done.stdout.splitlines() if "Written to" not in line) <= 100
+
+
+def test_illegal_step_is_missed(workroom: Workroom, programs: GivenPrograms, folder: Path, plan: MadePlan) -> None:
+    """A step that names an owner which the bundle does not have, and moves a bundle for the second time."""
+    again = dataclasses.replace(plan.steps[0], order=len(plan.steps))
+    bad = dataclasses.replace(plan, steps=[*plan.steps, again])
+    verdict = Judge(programs.judge, workroom).judge(folder, bad.judged_steps(), TOLERANCE)
+    missed = misses_of(plans=[JudgedPlan.of(CASE, "moves", TOLERANCE, bad, verdict)])
+    assert {("skew 6×96 moves", "illegal"), ("skew 6×96 moves", "moved_twice")} <= missed
+
+
+def test_plan_that_leaves_the_cluster_as_it_is_misses_the_band(
+    workroom: Workroom, programs: GivenPrograms, folder: Path, plan: MadePlan
+) -> None:
+    idle = dataclasses.replace(plan, steps=[])
+    verdict = Judge(programs.judge, workroom).judge(folder, [], TOLERANCE)
+    missed = misses_of(plans=[JudgedPlan.of(CASE, "moves", TOLERANCE, idle, verdict)])
+    assert ("skew 6×96 moves", "worst_after") in missed
+
+
+def test_figure_is_the_median_of_the_seeds_and_no_seed_may_lie_far_above_it(judged: JudgedPlan) -> None:
+    bound = 1000
+    plans = [
+        dataclasses.replace(with_verdict(judged, moves_lower_bound=bound), moves=moves) for moves in (1000, 1010, 1070)
+    ]
+    row = Results.of(Findings(plans=plans)).distances[0]
+    assert (row.moves_ratio.value, row.moves_ratio.is_met) == (1.01, True)
+    assert (row.worst_moves_ratio.value, row.worst_moves_ratio.is_met) == (1.07, False)
+
+
+def test_own_bound_below_the_judges_is_missed(judged: JudgedPlan) -> None:
+    weak = with_verdict(
+        judged,
+        moves_lower_bound=judged.own_bounds["moves"] + 1,
+        sessions_lower_bound=judged.own_bounds["sessions"] + 0.2,
+    )
+    names = {name for _, name in misses_of(plans=[weak])}
+    assert {"own_moves_bound_lead", "own_sessions_bound_lead"} <= names
+
+
+def test_bound_is_the_higher_of_the_judges_and_ours(judged: JudgedPlan) -> None:
+    own = int(judged.own_bounds["moves"])
+    assert with_verdict(judged, moves_lower_bound=own + 5).moves_bound == own + 5
+    assert with_verdict(judged, moves_lower_bound=own - 5).moves_bound == own
+
+
+@pytest.mark.parametrize(("unloads", "is_missed"), [(0, True), (1, False)])
+def test_plan_must_need_fewer_moves_than_pulsar_unloads(judged: JudgedPlan, unloads: int, is_missed: bool) -> None:
+    theirs = Comparison(CASE, "AvgShedder", 9, judged.moves + unloads, 0, judged.verdict, judged)
+    assert (("skew 6×96 AvgShedder", "moves_beyond_unloads") in misses_of(comparisons=[theirs])) == is_missed
+
+
+def test_plan_that_ends_less_balanced_than_pulsar_is_no_match(judged: JudgedPlan) -> None:
+    worse = judged.verdict["worst_after"] - 0.01
+    theirs: Verdict = {**judged.verdict, "worst_after": worse}
+    comparison = Comparison(CASE, "AvgShedder", 9, judged.moves + 1, 0, theirs, judged)
+    assert ("skew 6×96 AvgShedder", "our_worst_beyond_theirs") in misses_of(comparisons=[comparison])
+
+
+def test_medians_of_the_times_are_compared(judged: JudgedPlan) -> None:
+    case = Case("multi", Size(200, 40_000), 1)
+    timing = Timing(case, "balanced", (9.0, 1.0, 1.1, 1.2, 9.0), (1000.0, 1100.0, 1150.0, 9000.0, 20.0))
+    huge = ScaleRun(Case("multi", Size(1000, 1_000_000), 1), "balanced", 73.0, GIB, 5, judged.verdict)
+    missed = misses_of(timings=[timing], scale_runs=[huge])
+    assert missed == {
+        ("multi 200×40,000 balanced", "time_over_pulsar"),
+        ("multi 1,000×1,000,000 balanced", "time_over_large"),
+    }
+
+
+def test_ratio_to_a_bound_of_zero_is_missed_and_still_json(judged: JudgedPlan) -> None:
+    groundless = dataclasses.replace(
+        with_verdict(judged, moves_lower_bound=0), own_bounds={**judged.own_bounds, "moves": 0}
+    )
+    findings = Findings(plans=[groundless])
+    document = json.loads(json.dumps(to_json(findings, Results.of(findings), {}), allow_nan=False))
+    assert not document["ok"]
+    assert document["distance"][0]["moves_ratio"] == {
+        "value": None,
+        "target": 1.03,
+        "relation": "at most",
+        "ok": False,
+    }
+
+
+def test_pulsars_columns_are_refused_where_its_program_is_not(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no PulsarShedders.java.*--without-pulsar"):
+        find_programs(tmp_path, with_pulsar=True)
+
+
+def test_answer_is_reused_unless_a_fresh_one_is_asked_for(tmp_path: Path) -> None:
+    counter = iter(range(9))
+    room = Workroom(tmp_path)
+    assert [room.answer("count", {"of": 1}, lambda: next(counter)) for _ in range(2)] == [0, 0]
+    assert room.answer("count", {"of": 2}, lambda: next(counter)) == 1
+    assert room.reused == {"count": 1}
+    assert Workroom(tmp_path, is_fresh=True).answer("count", {"of": 1}, lambda: next(counter)) == 2

@@ -1,0 +1,58 @@
+"""Which brokers may receive bundles: by state, by version, and as each of Pulsar's managers compares versions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from evenkeel.model.policies import Policies
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Broker
+from evenkeel.planning.receiving import Receivers, find_receivers
+from evenkeel.planning.verifier import find_violations
+from support.clusters import Cluster, broker, bundles, isolation, plan
+
+PREFER = Settings(prefer_later_versions=True)
+
+
+def versioned(name: str, version: str | None, **fields: str) -> Broker:
+    return dataclasses.replace(broker(name), version=version, **fields)  # type: ignore[arg-type]
+
+
+def names(brokers: list[Broker], settings: Settings) -> set[str]:
+    return {name.partition(":")[0] for name in find_receivers(brokers, settings)}
+
+
+def test_only_active_brokers_receive() -> None:
+    brokers = [versioned(name, "4.0.0", state=state) for name, state in (("b1", "Active"), ("b2", "Stopping"))]
+    assert names(brokers, Settings()) == {"b1"}
+
+
+def test_only_the_latest_version_receives_where_it_is_preferred() -> None:
+    brokers = [versioned("b1", "4.1.0-SNAPSHOT"), versioned("b2", "4.1.0"), versioned("b3", "4.2.0", state="Stopping")]
+    assert names(brokers, PREFER) == {"b2"}
+    assert names(brokers, Settings()) == {"b1", "b2"}
+
+
+def test_version_that_cannot_be_read_lets_everyone_receive() -> None:
+    assert names([versioned("b1", "4.0.0"), versioned("b2", None)], PREFER) == {"b1", "b2"}
+
+
+def test_modular_manager_compares_versions_among_the_eligible_and_the_extensible_among_all() -> None:
+    policies = Policies(isolation=(isolation("p", ["t/p"], ["p."]),))
+    for manager, refusal in (("modular", None), ("extensible", "version-filter")):
+        old, new = versioned("p1", "4.0.0", load_manager=manager), versioned("b1", "4.1.0", load_manager=manager)
+        receivers = Receivers([old, new], policies, PREFER)
+        found = receivers.find_refusal("t/p", new, old)
+        assert (found[0] if found else None) == refusal
+
+
+def test_planner_and_verifier_agree_on_versions_across_pools() -> None:
+    # p1 p2 are a pool of their own and older than b1 b2: nobody there may receive, however uneven it is
+    policies = Policies(isolation=(isolation("p", ["t/p"], ["p."]),))
+    brokers = tuple(versioned(name, "4.0.0" if name[0] == "p" else "4.1.0") for name in ("b1", "b2", "p1", "p2"))
+    placed = {"b1": [("t/a", 100), ("t/b", 100)], "p1": [("t/p", 100), ("t/p", 100)]}
+    cluster = Cluster(brokers, bundles(placed), policies)
+    assert {step.source for step in plan(cluster).steps} == {"b1:8080", "p1:8080"}
+    planned = plan(cluster, PREFER)
+    assert {step.source for step in planned.steps} == {"b1:8080"}
+    assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, PREFER) == []

@@ -1,0 +1,89 @@
+"""Splits on frames: cuts by the topics of few bundles, and a giant that is split and moved in one plan."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.plans import PlanStore
+from evenkeel.gates.frames import frame_of
+from evenkeel.model.errors import RefusedError
+from evenkeel.model.policies import Policies
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Topic
+from evenkeel.planning.split_boundaries import PPB, Cut, CutBasis
+from evenkeel_spark.cuts import find_cuts
+from evenkeel_spark.job import run
+from evenkeel_spark.placed_loads import require_legal
+from evenkeel_spark.submit import JOBS
+from evenkeel_spark.transforms.planned_rates import rates_now
+from evenkeel_spark.transforms.planning_loads import planning_loads
+from evenkeel_spark.transforms.transfers import PlanningInputs
+from support import small_cluster, small_plan
+from support.jobs import load_job
+from support.lakes import make_broker, make_bundle, write_request, write_snapshot
+
+MB = 1e6
+GIANT, OTHER = "t/giant/0x00000000_0xffffffff", "t/other/0x00000000_0xffffffff"
+LOWER, UPPER = "t/giant/0x00000000_0x20000001", "t/giant/0x20000001_0xffffffff"
+
+
+def topic(bundle: str, place: int, megabytes: float) -> Topic:
+    rates = {"throughput_in_bytes_per_s": megabytes * MB, "throughput_out_bytes_per_s": megabytes * MB}
+    return Topic(f"persistent://t/n/{place}", bundle, place, producers=1, consumers=1, **rates)
+
+
+# 400 MB/s on one topic below, 350 on two above
+TOPICS = [topic(GIANT, 0x10000000, 400), topic(GIANT, 0x30000000, 150), topic(GIANT, 0xC0000000, 200)]
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_topics_of_the_asked_bundles_decide_where_they_are_cut(spark: SparkSession, partitions: int) -> None:
+    topics = frame_of(spark, Topic, [*TOPICS, topic(OTHER, 7, 1)]).repartition(partitions)
+    idle = "t/idle/0x00000000_0x00000010"
+    assert find_cuts(topics, [GIANT, idle, "t/narrow/0x00000000_0x00000001"]) == {
+        GIANT: Cut(
+            boundary=0x20000001,
+            boundary_by=CutBasis.TOPIC_LOAD,
+            lower_topics_ppb=PPB // 3,
+            lower_sessions_ppb=PPB // 3,
+            lower_msg_rate_ppb=PPB // 2,
+            lower_throughput_in_ppb=400 * PPB // 750,
+            lower_throughput_out_ppb=400 * PPB // 750,
+        ),
+        idle: Cut(boundary=8, boundary_by=CutBasis.RANGE),
+    }
+    assert find_cuts(topics, []) == {}
+
+
+def test_giant_is_split_and_its_child_moved_by_the_jobs_of_one_plan(spark: SparkSession, lake: Lake) -> None:
+    # b1: 750 MB/s of 1250 | b2: 50 MB/s; no history, so no hits
+    brokers = [make_broker("b1:8080", cpu_usage_percent=80.0), make_broker("b2:8080", cpu_usage_percent=80.0)]
+    rates = ("throughput_in_bytes_per_s", "throughput_out_bytes_per_s")
+    bundles = [
+        make_bundle(GIANT, "b1:8080", topics=3, producers=3, consumers=3, **dict.fromkeys(rates, 750 * MB)),
+        make_bundle(OTHER, "b2:8080", topics=1, **dict.fromkeys(rates, 50 * MB)),
+    ]
+    manifest = write_snapshot(lake, bundles, brokers, topics=TOPICS)
+    settings = Settings(namespace_bundle_max_bandwidth_mbytes="auto")
+    write_request(lake, manifest.snapshot_id, settings=settings)
+    answers = {job: run(job, load_job(job), lake.uri, "request-1") for job in JOBS}
+    assert answers["find_split_candidates"]["rows"] == 0
+    steps = PlanStore(lake).load(answers["plan_transfers"]["plan_id"]).steps
+    assert [(step.wave, step.kind, step.bundle, step.destination) for step in steps] == [
+        (0, "split", GIANT, None),
+        (1, "transfer", UPPER, "b2:8080"),
+    ]
+    assert steps[0].split_boundary == 0x20000001
+    assert steps[0].reason.startswith("too big for any broker that may own it: it takes 60.0 % of the bandwidth in")
+    assert (steps[1].throughput_in_bytes_per_s, steps[1].topics, steps[1].sessions) == (350_000_000, 2, 4)
+
+
+def test_plan_that_breaks_a_rule_is_never_written(spark: SparkSession) -> None:
+    brokers = small_cluster.brokers()
+    loads = small_cluster.frames(spark).bundles.transform(rates_now).transform(planning_loads, brokers, Settings())
+    inputs = PlanningInputs(brokers, Policies(), small_plan.SETTINGS)
+    require_legal(loads, [small_plan.step()], inputs)
+    with pytest.raises(RefusedError, match=r"breaks the rule version in step 0 \(.*\): report this as a bug"):
+        require_legal(loads, [small_plan.step(expected_version_id=8)], inputs)
