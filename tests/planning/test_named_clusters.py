@@ -112,9 +112,19 @@ def test_settings_exclude_namespaces_too() -> None:
     assert legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/a", 200)]})), settings).steps == []
 
 
-def test_anti_affinity_bundles_are_not_moved_for_balance() -> None:
+def test_anti_affinity_bundles_move_for_balance_where_no_peak_rises() -> None:
+    # b1 has both bundles of the group: one on each broker is better for the load and for the group
     policies = Policies(anti_affinity={"t/a": "g"})
     planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/a", 200)]}), policies))
+    assert destinations(planned) == {"t/a": ("b1", "b2")}
+    assert planned.plan.violations["after"]["anti_affinity_peak"] == 1
+
+
+def test_anti_affinity_bundles_stay_where_another_broker_would_get_too_many() -> None:
+    # one bundle of the group each, but b1 is hot: b2 must not get a second one
+    policies = Policies(anti_affinity={"t/a": "g"})
+    placed = bundles({"b1": [("t/a", 300)], "b2": [("t/a", 1)]})
+    planned = legal_plan(Cluster(PAIR, placed, policies))
     assert planned.steps == []
     assert "anti-affinity" in rules(planned)
 

@@ -9,8 +9,10 @@ from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.programs import SOLVER_ERROR, Program, Relaxed, solve_relaxed, solve_whole
 
 # Bundles whose choice is left to the integer program; the others are decided by the relaxed one.
-CORE_BUNDLES = 32
-CORE_NODES = 40
+CORE_BUNDLES = 24
+CORE_NODES = 10
+# How far from the best a choice may be: a part of the price of the core, which is a small part of the whole.
+CORE_GAP = 0.02
 
 
 def choose_cover(price: Floats, load: Ints, excess: Ints) -> Bools:
@@ -33,7 +35,7 @@ def choose_cover(price: Floats, load: Ints, excess: Ints) -> Bools:
             if found is not None:
                 return found
             core_size *= 2
-    solved = solve_whole(cover_program(price, share, np.ones(len(needs))), CORE_NODES)
+    solved = solve_whole(cover_program(price, share, np.ones(len(needs))), CORE_NODES, CORE_GAP)
     return _take_largest(share) if solved.x is None else solved.x > 0.5
 
 
@@ -60,7 +62,7 @@ def _search_core(price: Floats, share: Floats, relaxed: Relaxed, size: int) -> B
     chosen: Bools = relaxed.x > 0.5
     chosen[core] = False
     left = 1.0 - share[chosen].sum(axis=0)
-    solved = solve_whole(cover_program(price[core], share[core], left), CORE_NODES)
+    solved = solve_whole(cover_program(price[core], share[core], left), CORE_NODES, CORE_GAP)
     if solved.x is None:
         return None
     chosen[core] = solved.x > 0.5

@@ -15,7 +15,7 @@ from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.placement import Placement
 
 # Work budget: bundles of a broker that are looked at, the largest first, and exchanges for each broker of the pool.
-MOST_BUNDLES = 160
+MOST_BUNDLES = 96
 EXCHANGES_PER_BROKER = 10
 # What an exchange must bring at least, as a part of a cap: first the bargains, then whatever helps.
 LEAST_GAINS = (0.002, 1e-6)

@@ -39,11 +39,10 @@ def find_band(problem: PoolProblem, settings: Settings) -> Band:
     cap, loose = np.full_like(problem.limit, UNLIMITED), np.full_like(problem.limit, UNLIMITED)
     for broker, resource in np.argwhere((problem.limit > 0) & problem.is_member[:, None]):
         limit, peak = int(problem.limit[broker, resource]), peaks[resource]
-        cap[broker, resource] = limit * peak * factor_ppb // PPB**2
+        # Where nothing of a resource has to be carried, or nobody can, there is nothing to be above.
         if peak:
+            cap[broker, resource] = limit * peak * factor_ppb // PPB**2
             loose[broker, resource] = -(-limit * (peak + 2 * SOLVER_ERROR_PPB) * factor_ppb // PPB**2)
-        else:
-            loose[broker, resource] = 0
     return Band(peaks, cap, loose)
 
 

@@ -18,8 +18,10 @@ from evenkeel.planning.placement import Placement
 from evenkeel.planning.programs import SOLVER_ERROR, Program, solve_relaxed, solve_whole
 
 FIRST_COLUMNS = 250
-ATTEMPTS = 3
-NODES = 40
+ATTEMPTS = 2
+NODES = 30
+# A hundredth above the best is good enough: exchanges and pruning follow.
+GAP = 0.01
 # Prices of going above a cap, or above the overload line, by as much as the cap; a move costs about 1.
 ABOVE_CAP = 1e5
 ABOVE_LINE = 1e7
@@ -80,7 +82,7 @@ def _search(program: Program, allowed: Ints, choices: int) -> Ints:
     columns = np.ones(len(program.price), dtype=bool)
     columns[:choices] = False
     columns[allowed] = True
-    solved = solve_whole(program.with_columns(columns), NODES)
+    solved = solve_whole(program.with_columns(columns), NODES, GAP)
     if solved.x is None:
         return allowed[:0]
     found: Ints = allowed[solved.x[: len(allowed)] > 0.5]

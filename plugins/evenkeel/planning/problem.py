@@ -75,8 +75,9 @@ class PoolProblem:
 
     @property
     def must_move(self) -> Bools:
-        """Bundles that may move and whose owner may not keep them: not eligible, or to be emptied."""
-        must_move: Bools = self.is_stranded & (self.mobility == Mobility.FREE)
+        """Bundles whose owner may not keep them, that may move, and that some broker may receive."""
+        has_receiver = (self.eligible & self.can_receive).any(axis=1)
+        must_move: Bools = self.is_stranded & (self.mobility == Mobility.FREE) & has_receiver[self.eligibility_class]
         return must_move
 
     @property

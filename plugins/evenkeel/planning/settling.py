@@ -13,7 +13,7 @@ from evenkeel.planning.placement import Placement
 # A neighbourhood is the hot broker and this many others.
 NEIGHBOURS = 7
 # How many different neighbourhoods a hot broker is given at most.
-NEIGHBOURHOODS = 3
+NEIGHBOURHOODS = 2
 
 # A pool with no more choices of a new owner than this is planned anew as a whole where the way there was expensive.
 SMALL_POOL_CHOICES = 2_500
@@ -35,10 +35,11 @@ def settle(placement: Placement, prices: Floats, has_time: HasTime) -> bool:
         if not len(neighbours):
             tries[hottest] = NEIGHBOURHOODS
             continue
-        has_improved = replan(placement, prices, np.sort(np.append(neighbours, hottest)))
-        if not has_improved and len(neighbours) < NEIGHBOURS:
-            # These were all there are.
-            tries[hottest] = NEIGHBOURHOODS
+        together = np.sort(np.append(neighbours, hottest))
+        replan(placement, prices, together)
+        if len(together) >= np.count_nonzero(placement.takes_part):
+            # That was the whole pool, and no other neighbourhood has more to offer.
+            return True
     return True
 
 
@@ -73,7 +74,8 @@ def replan_small_pool(placement: Placement, prices: Floats, least_price: float) 
     problem = placement.problem
     brokers = np.flatnonzero(placement.takes_part)
     is_small = len(brokers) * np.count_nonzero(placement.free) <= SMALL_POOL_CHOICES
-    if not is_small or (placement.price(prices) <= EXPENSIVE * least_price and not placement.shortfall()):
+    # Where something stays above its cap, `settle` has tried the same already.
+    if not is_small or placement.shortfall() or placement.price(prices) <= EXPENSIVE * least_price:
         return
     found, score = placement.owner.copy(), placement.score(prices)
     placement.restore(np.where(problem.must_move, placement.owner, problem.owner))
