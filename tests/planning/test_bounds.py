@@ -26,9 +26,11 @@ def tiny_problem(seed: int) -> PoolProblem:
     """Three brokers, seven bundles; on odd seeds two classes that share a broker, on every fifth one is emptied."""
     chance = random.Random(seed)
     placed: dict[str, list[tuple[str, tuple[int, int, int]]]] = {f"b{i}": [] for i in range(N_BROKERS)}
-    for _ in range(N_BUNDLES):
+    # Both namespaces have bundles, so that all brokers are one pool.
+    names = ["t/a", "t/b", *chance.choices(["t/a", "t/b"], k=N_BUNDLES - 2)]
+    for name in names:
         load = (chance.randint(1, 90), chance.randint(1, 90), chance.randint(1, 90))
-        placed[f"b{int(chance.triangular(0, N_BROKERS, 0)) % N_BROKERS}"].append((chance.choice(["t/a", "t/b"]), load))
+        placed[f"b{int(chance.triangular(0, N_BROKERS, 0)) % N_BROKERS}"].append((name, load))
     both = (isolation("a", ["t/a"], ["b[01]"]), isolation("b", ["t/b"], ["b[12]"]))
     policies = Policies(isolation=both if seed % 2 else ())
     states = ["Stopping" if seed % 5 == 4 and i == 1 else "Active" for i in range(N_BROKERS)]

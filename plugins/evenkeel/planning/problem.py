@@ -76,7 +76,7 @@ class PoolProblem:
     @property
     def must_move(self) -> Bools:
         """Bundles whose owner may not keep them, that may move, and that some broker may receive."""
-        has_receiver = (self.eligible & self.can_receive).any(axis=1)
+        has_receiver = np.asarray((self.eligible & self.can_receive).any(axis=1))
         must_move: Bools = self.is_stranded & (self.mobility == Mobility.FREE) & has_receiver[self.eligibility_class]
         return must_move
 
