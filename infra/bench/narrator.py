@@ -36,4 +36,6 @@ class Narrator:
         self._done += 1
         elapsed_s = round(time.monotonic() - self._started_at_s)
         clock = f"{elapsed_s // 60:3d}:{elapsed_s % 60:02d}"
-        self._console.print(f"{clock}  {self._done}/{self._pieces}  {what}", highlight=False, markup=False)
+        self._console.print(
+            f"{clock}  {self._done}/{self._pieces}  {what}", highlight=False, markup=False, soft_wrap=True
+        )

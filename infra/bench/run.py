@@ -94,7 +94,7 @@ class Bench:
             for case, answers in theirs.items():
                 narrator.doing(f"waiting for Pulsar's shedders on {case}")
                 compared += self._compare_case(case, folders[case], answers.result(), judges)
-                narrator.done(f"planned {case} for the balance that Pulsar's shedders reach")
+                narrator.done(f"compared with Pulsar's shedders on {case}")
             narrator.doing("waiting for the judge")
             self._findings.plans += [future.result() for future in judged]
             self._findings.comparisons += [future.result() for future in compared]

@@ -13,7 +13,7 @@ from evenkeel.planning.programs import Program, solve_whole, whole_bound
 
 # Beyond this many choices of a new owner the search would prove little in reasonable time.
 MOST_CHOICES = 5_000
-NODES = 200
+NODES = 20
 RESOURCE_COUNT = len(RESOURCES)
 
 
