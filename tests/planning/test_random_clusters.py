@@ -7,6 +7,9 @@ import pickle
 import pytest
 
 from evenkeel.model.settings import Settings
+from evenkeel.planning.description import describe
+from evenkeel.planning.in_process import pool_problems
+from evenkeel.planning.optimiser import certify, search
 from evenkeel.planning.verifier import find_violations
 from support.clusters import Cluster, plan, random_cluster, solve_pools
 
@@ -61,3 +64,14 @@ def test_skewed_cluster_comes_into_the_band_with_hardly_more_moves_than_any_plan
     assert all(row.used_after <= row.band_limit for row in planned.brokers), f"seed {seed}"
     assert planned.plan.gap["moves"] <= 1.05, f"seed {seed}"
     assert planned.rejections == []
+
+
+def test_search_that_runs_out_of_time_says_so_and_is_still_legal() -> None:
+    # Seed 4 has a pool that stays above its band, so the search would go on if it could.
+    cluster = random_cluster(4)
+    problems = list(pool_problems(cluster.brokers, cluster.bundles, cluster.policies, Settings()))
+    hurried = [search(problem, Settings(), has_time=lambda: False) for problem in problems]
+    assert any(solution.truncated for solution in hurried)
+    for solution in hurried:
+        bounds = certify(solution)
+        assert describe(solution, Settings(), bounds).truncated == solution.truncated

@@ -68,6 +68,10 @@ class Settings(PulsarSettings):
         "bundles", "a broker's bandwidth is the sum of its bundles, or `scaled` up to the measured NIC traffic"
     )
 
+    search_deadline_s: float | None = budget_setting(
+        "seconds after which the search for a pool's plan ends with the best so far; not set, it ends by itself"
+    )
+
     # budgets, all hard; one that is not set is no limit
     max_steps: int = setting(5_000, "most steps that a plan may have", 0)
     max_moved_bytes_per_s: float | None = budget_setting("most bytes per second, in and out, that a plan may move")

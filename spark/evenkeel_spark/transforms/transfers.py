@@ -16,6 +16,7 @@ from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning import pool_planner
+from evenkeel.planning.optimiser import always
 from evenkeel.planning.peer_plan import peer_pool_plan
 from evenkeel.planning.peers import PeerDecision
 from evenkeel_spark.stated_errors import encode_error
@@ -67,7 +68,9 @@ def plan_pool(group: pa.Table, inputs: PlanningInputs) -> pa.Table:
     try:
         given = (pool, inputs.brokers, bundle_columns(group), inputs.policies, inputs.settings)
         if inputs.peer is None:
-            planned = pool_planner.plan_pool(*given, inputs.split_candidates)
+            deadline_s = inputs.settings.search_deadline_s
+            has_time = always if deadline_s is None else lambda: time.monotonic() - started_at_s < deadline_s
+            planned = pool_planner.plan_pool(*given, inputs.split_candidates, has_time)
         else:
             planned = peer_pool_plan(*given, inputs.peer)
         plan = planned.to_json()
