@@ -13,8 +13,8 @@ from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlanContext, assemble
 from evenkeel.planning.description import describe
 from evenkeel.planning.in_process import pool_problems, solve_cluster
-from evenkeel.planning.optimiser import search
 from evenkeel.planning.pool_plan import PoolBounds
+from evenkeel.planning.search.optimiser import search
 from infra.bench.cases import HUGE
 from infra.bench.clusters import TAKEN_AT, Cluster
 

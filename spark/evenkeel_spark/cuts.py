@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from evenkeel.model.bundles import BundleName
-from evenkeel.planning.split_boundaries import Cut, CutBasis, TopicColumns, find_cut
+from evenkeel.planning.splitting.boundaries import Cut, CutBasis, TopicColumns, find_cut
 from evenkeel_spark.transforms.units import with_integer_loads
 
 _CUTS = StructType(

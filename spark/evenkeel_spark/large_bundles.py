@@ -21,7 +21,7 @@ from evenkeel.model.load import MILLI, RESOURCES, SplitCandidate
 from evenkeel.model.snapshot import Broker, BrokerState
 from evenkeel.planning.pools import PoolAssignment
 from evenkeel.planning.problem import limits_of
-from evenkeel.planning.split_choice import TOO_BIG
+from evenkeel.planning.splitting.choice import TOO_BIG
 from evenkeel_spark.cuts import find_cuts
 from evenkeel_spark.transforms.split_candidates import FEWEST_TOPICS
 from evenkeel_spark.transforms.transfers import PlanningInputs

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.peer_comparison import describe_counterfactuals, leave_out_counterfactuals
-from evenkeel.planning.peers import PEERS, PeerDecision, decide
+from evenkeel.planning.peers.comparison import describe_counterfactuals, leave_out_counterfactuals
+from evenkeel.planning.peers.decision import PEERS, PeerDecision, decide
 from evenkeel_spark.transforms.pools import plannable_bundles
 from evenkeel_spark.transforms.transfers import PlanningInputs
 from evenkeel_spark.transforms.whole_cluster import on_one_executor

@@ -20,7 +20,7 @@ from evenkeel.model.errors import RefusedError
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.policies import Policies
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
 from evenkeel_spark.transforms.transfers import PlanningInputs
 
 _SUMS = ("topics", "sessions", "msg_rate_millis", "throughput_in", "throughput_out", "cpu_millipercent")

@@ -11,8 +11,8 @@ from evenkeel import __version__
 from evenkeel.adapters.plans import PlanStore
 from evenkeel.model.load import SplitCandidate
 from evenkeel.planning.assembly import PlanContext, assemble
+from evenkeel.planning.explaining.policy_findings import explain_policies
 from evenkeel.planning.horizon import horizon_hours
-from evenkeel.planning.policy_findings import explain_policies
 from evenkeel.planning.pools import live_broker_ids
 from evenkeel_spark.artifacts import CANDIDATES, read_load_tables
 from evenkeel_spark.cluster import Cluster, read_cluster

@@ -20,7 +20,7 @@ from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.load import share_cpu
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
 from support import small_cluster, small_plan
 from support.small_cluster import MEGABYTE, TAKEN_AT
 

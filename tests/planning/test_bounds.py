@@ -12,10 +12,10 @@ import pytest
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.planning.arrays import UNLIMITED
-from evenkeel.planning.bounds import find_bounds
 from evenkeel.planning.floors import PPB, find_band, lowest_peak
-from evenkeel.planning.knapsack import cheapest_part, fewest_bundles
 from evenkeel.planning.problem import PoolProblem, build_problem
+from evenkeel.planning.search.bounds import find_bounds
+from evenkeel.planning.search.knapsack import cheapest_part, fewest_bundles
 from support.clusters import broker, bundles, isolation
 
 SETTINGS = Settings(tolerance=0.3)

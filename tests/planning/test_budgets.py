@@ -10,9 +10,9 @@ import pytest
 from evenkeel.model.plan import Rejection, Step
 from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlannedCluster, assemble
-from evenkeel.planning.budgets import PLAN_BUDGETS, TENANT_BUDGETS, WAVE_BUDGETS, admit
-from evenkeel.planning.selection import select
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.ordering.budgets import PLAN_BUDGETS, TENANT_BUDGETS, WAVE_BUDGETS, admit
+from evenkeel.planning.ordering.selection import select
+from evenkeel.planning.rules.verifier import find_violations
 from support.clusters import context, random_cluster
 from support.clusters import plan as plan_cluster
 from support.moves import broker, by_name, move, pool_plan

@@ -16,9 +16,9 @@ from evenkeel.model.policies import Policies
 from evenkeel.model.pulsar_settings import PulsarSettings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.counterfactual import STRATEGIES, Counterfactual, simulate
-from evenkeel.planning.settled_cluster import SettledCluster
-from evenkeel.planning.settled_placement import SettledPlacement
+from evenkeel.planning.peers.counterfactual import STRATEGIES, Counterfactual, simulate
+from evenkeel.planning.peers.settled_cluster import SettledCluster
+from evenkeel.planning.peers.settled_placement import SettledPlacement
 from evenkeel.pulsar.broker_filters import BrokerFacts, may_unload_anti_affinity
 from evenkeel.pulsar.broker_load import ResourceUsage, ResourceUsages
 from evenkeel.pulsar.filter_pipelines import PlacementRequest, filter_modular

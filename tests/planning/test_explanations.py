@@ -12,14 +12,14 @@ import pytest
 
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.alternatives import compare_brokers, compare_bundles
 from evenkeel.planning.arrays import Ints
 from evenkeel.planning.assembly import PlannedCluster
+from evenkeel.planning.explaining.alternatives import compare_brokers, compare_bundles
+from evenkeel.planning.explaining.words import explain_moves
 from evenkeel.planning.floors import find_band
 from evenkeel.planning.in_process import pool_problems
-from evenkeel.planning.placement import Placement
 from evenkeel.planning.problem import PoolProblem
-from evenkeel.planning.words import explain_moves
+from evenkeel.planning.search.placement import Placement
 from support.clusters import Cluster, broker, bundles, isolation, no_bundles, plan, random_cluster
 
 PAIR = (broker("b1"), broker("b2"))

@@ -7,7 +7,7 @@ import pytest
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlannedCluster
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, destinations, isolation, no_bundles, plan
 
 PAIR = (broker("b1"), broker("b2"))

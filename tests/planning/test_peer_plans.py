@@ -10,11 +10,11 @@ from evenkeel.model.plan import Rejection
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlannedCluster, assemble
-from evenkeel.planning.peer_comparison import describe_counterfactuals, leave_out_counterfactuals
-from evenkeel.planning.peer_plan import PEER_ILLEGAL, PEER_RESTS, PEER_WORSE, peer_pool_plan, peer_pool_plans
-from evenkeel.planning.peers import PEERS, PeerDecision, decide
+from evenkeel.planning.peers.comparison import describe_counterfactuals, leave_out_counterfactuals
+from evenkeel.planning.peers.decision import PEERS, PeerDecision, decide
+from evenkeel.planning.peers.peer_plan import PEER_ILLEGAL, PEER_RESTS, PEER_WORSE, peer_pool_plan, peer_pool_plans
 from evenkeel.planning.pool_plan import PoolPlan
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, context, isolation, plan, random_cluster
 
 # Pulsar's thresholds are made for real traffic; these clusters carry some bytes.

@@ -9,8 +9,8 @@ import pytest
 from evenkeel.model.settings import Settings
 from evenkeel.planning.description import describe
 from evenkeel.planning.in_process import pool_problems
-from evenkeel.planning.optimiser import certify, search
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.search.optimiser import certify, search
 from support.clusters import Cluster, plan, random_cluster, solve_pools
 
 SEEDS = range(40)

@@ -7,8 +7,8 @@ import dataclasses
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
-from evenkeel.planning.receiving import Receivers, find_receivers
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.receiving import Receivers, find_receivers
+from evenkeel.planning.rules.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, isolation, plan
 
 PREFER = Settings(prefer_later_versions=True)

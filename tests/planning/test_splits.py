@@ -15,10 +15,10 @@ from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlannedCluster
 from evenkeel.planning.floors import find_band
 from evenkeel.planning.problem import build_problem
-from evenkeel.planning.split_boundaries import PPB, CutBasis, TopicColumns, find_cut
-from evenkeel.planning.split_choice import SplitChoice, choose_splits
-from evenkeel.planning.splits import PlannedSplit, apply_splits, children_of, divide
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.splitting.boundaries import PPB, CutBasis, TopicColumns, find_cut
+from evenkeel.planning.splitting.choice import SplitChoice, choose_splits
+from evenkeel.planning.splitting.splits import PlannedSplit, apply_splits, children_of, divide
 from support.clusters import Cluster, broker, isolation, plan
 from support.splits import MIDDLE, WHOLE, split_bundles, split_candidate
 

@@ -12,8 +12,8 @@ from evenkeel.model.bundles import RING_END
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.splits import children_of
-from evenkeel.planning.verifier import find_violations
+from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.splitting.splits import children_of
 from support.clusters import Cluster, broker, plan
 from support.splits import MIDDLE, WHOLE, split_bundles, split_candidate
 

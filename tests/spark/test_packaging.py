@@ -27,7 +27,7 @@ def test_archive_for_executors_is_importable_and_always_the_same(tmp_path: Path)
     assert archives[0].read_bytes() == archives[1].read_bytes()
     program = (
         f"import sys; sys.path.insert(0, {str(archives[0])!r}); "
-        "import evenkeel_spark.transforms.transfers as t, evenkeel.planning.optimiser as o; "
+        "import evenkeel_spark.transforms.transfers as t, evenkeel.planning.search.optimiser as o; "
         "print(t.__file__, o.__file__)"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

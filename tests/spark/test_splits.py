@@ -12,7 +12,7 @@ from evenkeel.model.errors import RefusedError
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Topic
-from evenkeel.planning.split_boundaries import PPB, Cut, CutBasis
+from evenkeel.planning.splitting.boundaries import PPB, Cut, CutBasis
 from evenkeel_spark.cuts import find_cuts
 from evenkeel_spark.job import run
 from evenkeel_spark.placed_loads import require_legal

@@ -16,8 +16,8 @@ from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.assembly import PlanContext, PlannedCluster, assemble
 from evenkeel.planning.columns import BundleColumns
+from evenkeel.planning.explaining.policy_findings import explain_policies
 from evenkeel.planning.in_process import solve_cluster
-from evenkeel.planning.policy_findings import explain_policies
 from evenkeel.planning.pool_plan import PoolPlan
 from evenkeel.planning.pools import live_broker_ids
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from evenkeel.model.settings import Settings
-from evenkeel.planning.cluster_brokers import ClusterBroker, PooledMove
-from evenkeel.planning.occupancy import Occupancy
+from evenkeel.planning.ordering.cluster_brokers import ClusterBroker, PooledMove
+from evenkeel.planning.ordering.occupancy import Occupancy
+from evenkeel.planning.ordering.waves import Waves, cut_waves
 from evenkeel.planning.pool_plan import BrokerLoad, Move, PoolBounds, PoolPlan, Vector
-from evenkeel.planning.waves import Waves, cut_waves
 
 POOL = "pool"
 PPB = 1_000_000_000

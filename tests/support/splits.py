@@ -10,7 +10,7 @@ import numpy as np
 
 from evenkeel.model.load import SplitCandidate
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.split_boundaries import HALF_PPB, CutBasis
+from evenkeel.planning.splitting.boundaries import HALF_PPB, CutBasis
 from support.clusters import bundles
 
 WHOLE = "0x00000000_0xffffffff"

@@ -16,7 +16,7 @@ from evenkeel.model.snapshot import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from evenkeel.planning.verifier import Violation
+    from evenkeel.planning.rules.verifier import Violation
 
 _OF_RESOURCE = {
     Resource.CPU: "cpu_millipercent",
@@ -60,7 +60,7 @@ class PlacedLoads:
         self, steps: Sequence[Step], brokers: Sequence[Broker], policies: Policies, settings: Settings
     ) -> list[Violation]:
         """Every hard rule that the steps break."""
-        from evenkeel.planning.verifier import find_violations
+        from evenkeel.planning.rules.verifier import find_violations
         from evenkeel_spark.placed_loads import as_columns
 
         return find_violations(steps, brokers, as_columns(self._rows), policies, settings)

@@ -27,7 +27,7 @@ from evenkeel.planning.horizon import horizon_hours
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from evenkeel.planning.verifier import Violation
+    from evenkeel.planning.rules.verifier import Violation
 
 _ID_CHARACTERS = 12
 
@@ -118,7 +118,7 @@ def _violation_rows(violations: Sequence[Violation]) -> Iterator[ViolationRow]:
 
 
 def _step_rows(steps: Sequence[Step], placed: PlacedLoads) -> Iterator[StepRow]:
-    from evenkeel.planning.units import parents_of
+    from evenkeel.planning.rules.units import parents_of
 
     parents = parents_of(steps)
     for step in steps:

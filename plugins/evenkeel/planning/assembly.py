@@ -19,7 +19,9 @@ from evenkeel.planning.balance import (
     describe_pools,
     describe_violations,
 )
-from evenkeel.planning.cluster_brokers import (
+from evenkeel.planning.curve import draw_curve
+from evenkeel.planning.disruption import pricing_of
+from evenkeel.planning.ordering.cluster_brokers import (
     ClusterBroker,
     PooledMove,
     collect_brokers,
@@ -27,12 +29,10 @@ from evenkeel.planning.cluster_brokers import (
     count_groups,
     loads_after,
 )
-from evenkeel.planning.curve import draw_curve
-from evenkeel.planning.disruption import pricing_of
-from evenkeel.planning.omissions import explain_empty_plan, explain_omissions
+from evenkeel.planning.ordering.omissions import explain_empty_plan, explain_omissions
+from evenkeel.planning.ordering.selection import Selection, select
 from evenkeel.planning.pool_plan import PoolPlan, Vector
-from evenkeel.planning.selection import Selection, select
-from evenkeel.planning.split_selection import PooledSplit, collect_splits
+from evenkeel.planning.splitting.split_order import PooledSplit, collect_splits
 
 STRATEGY_VERSION = 2
 

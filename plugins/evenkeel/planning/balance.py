@@ -10,8 +10,8 @@ from typing import Any
 from evenkeel.model.bundles import tenant_of
 from evenkeel.model.load import RESOURCES
 from evenkeel.model.plan import Step, StepKind
-from evenkeel.planning.cluster_brokers import PPB, ClusterBroker, PooledMove
-from evenkeel.planning.cut_pools import amend_summary
+from evenkeel.planning.explaining.cut_pools import amend_summary
+from evenkeel.planning.ordering.cluster_brokers import PPB, ClusterBroker, PooledMove
 from evenkeel.planning.pool_plan import Move, PoolPlan, Vector
 
 DIGITS = 6

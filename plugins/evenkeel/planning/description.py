@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from evenkeel.model.settings import Settings
-from evenkeel.planning.advice import summarise_pool
 from evenkeel.planning.anti_affinity import NO_GROUP
 from evenkeel.planning.arrays import UNLIMITED, Ints
+from evenkeel.planning.explaining.advice import summarise_pool
+from evenkeel.planning.explaining.refusals import explain_refusals
+from evenkeel.planning.explaining.words import explain_moves
 from evenkeel.planning.floors import PPB, Band, overload_caps
 from evenkeel.planning.largest_loads import largest_loads
-from evenkeel.planning.placement import Placement
 from evenkeel.planning.pool_plan import BrokerLoad, GroupCount, Move, PoolBounds, PoolPlan, vector
 from evenkeel.planning.problem import PoolProblem
-from evenkeel.planning.refusals import explain_refusals
-from evenkeel.planning.solution import Solution
-from evenkeel.planning.words import explain_moves
+from evenkeel.planning.search.placement import Placement
+from evenkeel.planning.search.solution import Solution
 
 
 def describe(solution: Solution, settings: Settings, bounds: PoolBounds) -> PoolPlan:

@@ -11,11 +11,11 @@ from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.floors import find_band
-from evenkeel.planning.optimiser import always, solve
 from evenkeel.planning.pool_plan import PoolPlan, SplitMove
 from evenkeel.planning.problem import PoolProblem, build_problem
-from evenkeel.planning.split_choice import TOO_BIG, SplitChoice, choose_splits
-from evenkeel.planning.splits import apply_splits
+from evenkeel.planning.search.optimiser import always, solve
+from evenkeel.planning.splitting.choice import TOO_BIG, SplitChoice, choose_splits
+from evenkeel.planning.splitting.splits import apply_splits
 
 
 def plan_pool(

@@ -20,7 +20,7 @@ from evenkeel.planning.anti_affinity import NO_GROUP, domains_of, group_of
 from evenkeel.planning.arrays import Bools, Ints, Objects
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.pools import NO_POOL, PoolAssignment, assign_pools, live_broker_ids
-from evenkeel.planning.receiving import find_receivers
+from evenkeel.planning.rules.receiving import find_receivers
 from evenkeel.pulsar.eligibility import Eligibility
 
 __all__ = ["BundleColumns", "Mobility", "PoolProblem", "build_problem"]

@@ -16,9 +16,9 @@ from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning import pool_planner
-from evenkeel.planning.optimiser import always
-from evenkeel.planning.peer_plan import peer_pool_plan
-from evenkeel.planning.peers import PeerDecision
+from evenkeel.planning.peers.decision import PeerDecision
+from evenkeel.planning.peers.peer_plan import peer_pool_plan
+from evenkeel.planning.search.optimiser import always
 from evenkeel_spark.stated_errors import encode_error
 from evenkeel_spark.transforms.bundle_columns import bundle_columns
 

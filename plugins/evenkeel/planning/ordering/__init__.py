@@ -1,0 +1,1 @@
+"""Which moves fit the budgets, in which order and in which waves."""

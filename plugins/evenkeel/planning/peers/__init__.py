@@ -1,0 +1,1 @@
+"""What Pulsar's own strategies would do with the same cluster."""

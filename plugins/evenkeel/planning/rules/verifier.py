@@ -1,0 +1,60 @@
+"""Checks any plan, whoever made it, against the rules that no plan may break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evenkeel.model.plan import Step
+from evenkeel.model.policies import Policies
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Broker
+from evenkeel.planning.columns import BundleColumns
+from evenkeel.planning.disruption import pricing_of
+from evenkeel.planning.rules.budget_rules import find_budget_faults
+from evenkeel.planning.rules.receiving import Receivers
+from evenkeel.planning.rules.replay import find_load_faults
+from evenkeel.planning.rules.split_rules import find_split_faults
+from evenkeel.planning.rules.step_rules import StepRules
+from evenkeel.planning.rules.units import Units
+from evenkeel.planning.rules.violation import Violation
+
+__all__ = ["Violation", "find_violations"]
+
+
+def find_violations(
+    steps: Sequence[Step], brokers: Sequence[Broker], bundles: BundleColumns, policies: Policies, settings: Settings
+) -> list[Violation]:
+    """Everything that is wrong with a plan for this snapshot; an empty list is a legal plan.
+
+    Waves are replayed one by one, and each has to be legal for any subset and any order of its steps. A split leaves
+    two children with its owner. What an unload lets go leaves to an unknown place: Pulsar decides.
+    """
+    units = Units.of(bundles, steps)
+    brokers_by_id = {broker.broker_id: broker for broker in brokers}
+    excluded = policies.excluded_namespaces | frozenset(settings.shedding_excluded_namespaces)
+    rules = StepRules(units, brokers_by_id, Receivers(brokers, policies, settings), excluded)
+    found = [*_check_order(steps), *_check_repeats(steps)]
+    found += find_budget_faults(steps, units, pricing_of(brokers[0].load_manager if brokers else "", settings))
+    for step in steps:
+        found += rules.check(step)
+    found += find_split_faults(steps, units, brokers_by_id)
+    known = [step for step in steps if rules.can_be_replayed(step)]
+    necessary = frozenset(step.order for step in known if rules.is_necessary(step))
+    found += find_load_faults(known, units, brokers, bundles, policies, settings, necessary)
+    return found
+
+
+def _check_order(steps: Sequence[Step]) -> Iterator[Violation]:
+    if [step.order for step in steps] != list(range(len(steps))):
+        yield Violation("order", None, "the steps are not numbered 0, 1, 2 … in their order")
+    waves = [step.wave for step in steps]
+    if waves != sorted(waves) or sorted(set(waves)) != list(range(len(set(waves)))):
+        yield Violation("waves", None, "waves do not count up from 0 without a gap in the order of the steps")
+
+
+def _check_repeats(steps: Sequence[Step]) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for step in steps:
+        if step.bundle in seen:
+            yield Violation("moved-twice", step.order, f"{step.bundle} is changed by an earlier step already")
+        seen.add(step.bundle)

@@ -1,0 +1,1 @@
+"""Finds the placement of a pool, and the bounds that hold for any."""

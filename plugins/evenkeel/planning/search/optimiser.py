@@ -1,0 +1,58 @@
+"""Plans one pool.
+
+1. Choose what leaves: all that may not stay, and from each hot broker the cheapest bundles that bring it below its
+   caps in every resource at once.
+2. Find new owners, largest first, each time the broker whose room suits the bundle best.
+3. Where something found no place, brokers exchange bundles; then drop what turned out not to be needed.
+4. Where that does not help, or was expensive in a small pool, plan a few brokers anew together.
+
+What leaves is chosen at the least price that any plan must pay, broker by broker, so a plan whose second step
+succeeds at once cannot be beaten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evenkeel.model.settings import Settings
+from evenkeel.planning.description import describe
+from evenkeel.planning.floors import find_band
+from evenkeel.planning.pool_plan import PoolBounds, PoolPlan
+from evenkeel.planning.problem import PoolProblem
+from evenkeel.planning.search.bounds import find_bounds
+from evenkeel.planning.search.placement import Placement
+from evenkeel.planning.search.prices import price_bundles
+from evenkeel.planning.search.relief import relieve
+from evenkeel.planning.search.settling import replan_small_pool, settle
+from evenkeel.planning.search.solution import Solution
+
+
+def always() -> bool:
+    """There is always time: the search ends by itself."""
+    return True
+
+
+def solve(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool] = always) -> PoolPlan:
+    """Plan a pool, with reasons and certificate; the answer is empty where nothing would get better."""
+    solution = search(problem, settings, has_time)
+    return describe(solution, settings, certify(solution))
+
+
+def certify(solution: Solution) -> PoolBounds:
+    """Bounds for any plan of the pool; they take longer than the plan where it is far from them."""
+    placement = solution.placement
+    is_moved = placement.owner != placement.problem.owner
+    sessions = int(placement.problem.sessions[is_moved].sum())
+    return find_bounds(placement.problem, solution.band, int(is_moved.sum()), sessions)
+
+
+def search(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool] = always) -> Solution:
+    """Find the placement; `has_time` is asked now and then, and the best so far is the answer once it says no."""
+    band = find_band(problem, settings)
+    placement = Placement(problem, band, settings)
+    prices = price_bundles(problem, band, settings)
+    least_price = relieve(placement, prices)
+    is_done = settle(placement, prices, has_time)
+    if is_done and has_time():
+        replan_small_pool(placement, prices, least_price)
+    return Solution(placement, band, truncated=not is_done)
