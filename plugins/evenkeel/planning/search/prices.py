@@ -17,7 +17,7 @@ from evenkeel.planning.search.knapsack import cheapest_part, fewest_bundles
 TIE_BREAK = 0.02
 # In `balanced` a percent more client-seconds counts for a little less than a percent more moves: each move also
 # takes its share of the window.
-BALANCED_CLIENTS = 0.8
+BALANCED_CLIENTS = 0.65
 
 
 def price_bundles(problem: PoolProblem, band: Band, settings: Settings) -> Floats:
