@@ -11,9 +11,10 @@ from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import assemble
 from evenkeel.planning.curve import MOST_POINTS
 from evenkeel.planning.floors import find_band
-from evenkeel.planning.largest_loads import fewest_to_cover, largest_loads
+from evenkeel.planning.largest_loads import largest_loads
 from evenkeel.planning.pools import assign_pools, live_broker_ids
 from evenkeel.planning.problem import build_problem
+from evenkeel.planning.search.knapsack import fewest_to_cover
 from support.clusters import Cluster, broker, bundles, context, plan, random_cluster
 from support.moves import broker as loaded
 from support.moves import move, pool_plan

@@ -12,8 +12,8 @@ from evenkeel.model.plan import Step, StepKind
 from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.balance import DIGITS
 from evenkeel.planning.floors import SOLVER_ERROR_PPB
-from evenkeel.planning.largest_loads import fewest_to_cover
 from evenkeel.planning.ordering.cluster_brokers import PPB, ClusterBroker
+from evenkeel.planning.search.knapsack import fewest_to_cover
 
 MOST_POINTS = 60
 ONE = 10**DIGITS

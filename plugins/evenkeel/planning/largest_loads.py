@@ -7,6 +7,8 @@ import numpy as np
 from evenkeel.planning.arrays import Ints
 from evenkeel.planning.floors import Band
 from evenkeel.planning.problem import PoolProblem
+from evenkeel.planning.search.hot_brokers import rows_by_owner
+from evenkeel.planning.search.knapsack import fewest_to_cover
 
 LargestLoads = tuple[tuple[int, ...], ...]
 
@@ -18,22 +20,13 @@ def largest_loads(problem: PoolProblem, band: Band) -> list[LargestLoads]:
     """
     excess = np.maximum(problem.used(problem.owner) + problem.background - band.cap, 0)
     excess[~problem.is_member] = problem.load.sum(axis=0)
-    by_owner = np.argsort(problem.owner, kind="stable")
-    ends = np.searchsorted(problem.owner[by_owner], np.arange(len(problem.broker_ids) + 1))
+    owned = rows_by_owner(problem.owner, len(problem.broker_ids))
     return [
         tuple(
-            _largest(problem.load[by_owner[ends[broker] : ends[broker + 1]], resource], int(most))
-            for resource, most in enumerate(excess[broker])
+            _largest(problem.load[owned[broker], resource], int(most)) for resource, most in enumerate(excess[broker])
         )
         for broker in range(len(problem.broker_ids))
     ]
-
-
-def fewest_to_cover(covered: Ints, excess: int) -> int:
-    """How many loads cover the excess, by their running sum from the largest on; all where even that is too little."""
-    if excess <= 0:
-        return 0
-    return min(int(np.searchsorted(covered, excess)) + 1, len(covered))
 
 
 def _largest(load: Ints, excess: int) -> tuple[int, ...]:

@@ -58,9 +58,9 @@ def _bound_cover(problem: PoolProblem, hot: HotBroker, price: Ints) -> int:
     load, prices = problem.load[hot.bundles][:, needs], price[hot.bundles]
     bound = 0
     for place, excess in enumerate(hot.excess[needs].tolist()):
-        bound = max(bound, cheapest_part(load[:, place], prices, excess))
-        if price is not problem.sessions:
-            bound = max(bound, fewest_bundles(load[:, place], excess))
+        # So many must leave, whichever: at least the cheapest so many.
+        fewest = fewest_bundles(load[:, place], excess)
+        bound = max(bound, cheapest_part(load[:, place], prices, excess), int(np.sort(prices)[:fewest].sum()))
     # A little less than all is asked for, so that the solver's rounding cannot lift the bound.
     share = np.minimum(load / (hot.excess[needs] * (1 - SOLVER_ERROR)), 1.0)
     program = cover_program(prices.astype(np.float64), share, np.ones(len(needs)))

@@ -36,21 +36,19 @@ class _Exchange:
 def exchange(placement: Placement, prices: Floats) -> None:
     """Exchange bundles until no broker is hot, or no exchange helps, or the work budget is used up."""
     for least_gain in LEAST_GAINS:
-        exchange_within(placement, prices, least_gain, np.inf, EXCHANGES_PER_BROKER * len(placement.used))
+        _exchange(placement, prices, least_gain)
 
 
-def exchange_within(
-    placement: Placement, prices: Floats, least_gain: float, most_price: float, most_exchanges: int
-) -> None:
-    """Make exchanges that take off at least so much, each for at most this price."""
+def _exchange(placement: Placement, prices: Floats, least_gain: float) -> None:
+    """Make exchanges that take off at least so much each."""
     is_stuck = np.zeros(len(placement.used), dtype=bool)
-    for _ in range(most_exchanges):
+    for _ in range(EXCHANGES_PER_BROKER * len(placement.used)):
         above = (placement.excess() * placement.per_cap).sum(axis=1)
         above[is_stuck] = 0.0
         if not above.any():
             return
         hot = int(np.argmax(above))
-        found = _find_exchange(placement, prices, hot, least_gain, most_price)
+        found = _find_exchange(placement, prices, hot, least_gain)
         if found is None:
             is_stuck[hot] = True
             continue
@@ -61,13 +59,11 @@ def exchange_within(
             placement.move(found.returning, hot)
 
 
-def _find_exchange(
-    placement: Placement, prices: Floats, hot: int, least_gain: float, most_price: float
-) -> _Exchange | None:
+def _find_exchange(placement: Placement, prices: Floats, hot: int, least_gain: float) -> _Exchange | None:
     """The exchange that takes off the most for its price, over all partners."""
     leaving = _largest(placement, hot)
     partners = [partner for partner in np.flatnonzero(placement.receives).tolist() if partner != hot]
-    tried = [_best_with(placement, prices, hot, leaving, partner, least_gain, most_price) for partner in partners]
+    tried = [_best_with(placement, prices, hot, leaving, partner, least_gain) for partner in partners]
     found = [exchange for exchange in tried if exchange is not None]
     return max(found, key=lambda exchange: (exchange.score, -exchange.leaving, -exchange.partner), default=None)
 
@@ -79,7 +75,6 @@ def _best_with(
     leaving: Ints,
     partner: int,
     least_gain: float,
-    most_price: float,
 ) -> _Exchange | None:
     problem = placement.problem
     leaving = leaving[_may_go(placement, leaving, partner)]
@@ -97,8 +92,7 @@ def _best_with(
         _prices_to(placement, prices, returning, hot), 0.0
     )
     gain = now - above
-    is_worth_it = (gain > least_gain) & (price <= most_price)
-    score = np.where(is_worth_it, gain / (CHEAP + np.maximum(price, 0.0)), -np.inf)
+    score = np.where(gain > least_gain, gain / (CHEAP + np.maximum(price, 0.0)), -np.inf)
     row, column = divmod(int(np.argmax(score)), score.shape[1])
     if not np.isfinite(score[row, column]):
         return None

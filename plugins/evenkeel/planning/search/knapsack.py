@@ -9,8 +9,14 @@ from evenkeel.planning.arrays import Ints
 
 def fewest_bundles(load: Ints, excess: int) -> int:
     """How many bundles must leave at least so that their load covers the excess; all where even that is too little."""
-    covered = np.cumsum(np.sort(load)[::-1])
-    return min(int(np.searchsorted(covered, excess)) + 1, len(load))
+    return fewest_to_cover(np.cumsum(np.sort(load)[::-1]), excess)
+
+
+def fewest_to_cover(covered: Ints, excess: int) -> int:
+    """The same for loads in falling order, of which `covered` are the running sums."""
+    if excess <= 0:
+        return 0
+    return min(int(np.searchsorted(covered, excess)) + 1, len(covered))
 
 
 def cheapest_part(load: Ints, price: Ints, excess: int) -> int:

@@ -99,10 +99,6 @@ class Placement:
         """What is less is better: first how much is above the caps, then what the moves cost."""
         return self.shortfall(), self.price(prices)
 
-    def is_above_line(self) -> Bools:
-        above: Bools = (self.used > self.line).any(axis=1) & self.takes_part
-        return above
-
     def fits(self, rows: Ints, brokers: Ints) -> Bools:
         """For each of these bundles, which of these brokers may receive it and stay below their cap."""
         room = (self.receive_cap - self.used)[brokers]
