@@ -163,6 +163,16 @@ def test_giant_bundle_is_named_as_what_keeps_a_broker_hot() -> None:
     assert {(row.scope, row.rule) for row in planned.rejections} == {("broker", "band"), ("bundle", "too-big")}
 
 
+def test_giant_gets_the_largest_broker_nearly_to_itself() -> None:
+    # b1 (size 1): 400 | b2 (size 2): 10 × 11 | b3 (size 1): 100 -> mean 152 of 1000, and 400 fits nobody's band
+    sizes = (broker("b1"), broker("b2", 2), broker("b3"))
+    owned = bundles({"b1": [("t/giant", 400)], "b2": [(f"t/{i}", 11) for i in range(10)], "b3": [("t/c", 100)]})
+    planned = legal_plan(Cluster(sizes, owned))
+    assert destinations(planned)["t/giant"] == ("b1", "b2")
+    # It may keep company up to the tolerance: 5 % of 400 are enough for one of the ten.
+    assert len(destinations(planned)) == 1 + 9
+
+
 def test_nobody_is_driven_above_the_overload_line_to_help_another() -> None:
     # b1: 9 × 110 = 99 % | b2: 8 × 100 = 80 %; the mean is above the line of 85 %
     cluster = Cluster(

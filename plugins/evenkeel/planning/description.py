@@ -24,7 +24,7 @@ def describe(solution: Solution, settings: Settings, bounds: PoolBounds) -> Pool
     problem = placement.problem
     return PoolPlan(
         pool=problem.pool,
-        brokers=_broker_loads(problem, band, overload_caps(problem.limit, settings)),
+        brokers=_broker_loads(placement, band, overload_caps(problem.limit, settings)),
         moves=_moves(placement, settings),
         rejections=tuple(explain_refusals(placement, band, solution.unrepaired)),
         bounds=bounds,
@@ -37,7 +37,10 @@ def describe(solution: Solution, settings: Settings, bounds: PoolBounds) -> Pool
     )
 
 
-def _broker_loads(problem: PoolProblem, band: Band, line: Ints) -> tuple[BrokerLoad, ...]:
+def _broker_loads(placement: Placement, band: Band, line: Ints) -> tuple[BrokerLoad, ...]:
+    problem = placement.problem
+    # Where a bundle sits that no band could hold, the aim is higher.
+    cap = np.maximum(band.cap, placement.cap)
     used, largest = problem.used(problem.owner), largest_loads(problem, band)
     topics = np.zeros(len(problem.broker_ids), dtype=np.int64)
     np.add.at(topics, problem.owner, problem.topics)
@@ -48,7 +51,7 @@ def _broker_loads(problem: PoolProblem, band: Band, line: Ints) -> tuple[BrokerL
             domain=problem.domains[row],
             is_member=bool(problem.is_member[row]),
             limit=vector(problem.limit[row]),
-            band_limit=vector(np.where(band.cap[row] < UNLIMITED, band.cap[row], 0)),
+            band_limit=vector(np.where(cap[row] < UNLIMITED, cap[row], 0)),
             overload_limit=vector(np.where(line[row] < UNLIMITED, line[row], 0)),
             used=vector(used[row]),
             topics=int(topics[row]),
@@ -88,7 +91,7 @@ def _benefits(placement: Placement, moved: Ints, source: Ints) -> Ints:
     """How much of its source's excess each move takes away, in parts per billion of the cap; 0 where there is none."""
     excess = np.maximum(placement.used_before - placement.cap, 0)
     excess[~placement.takes_part] = 0
-    taken = np.minimum(excess[source], placement.problem.load[moved]) / placement.scale[source]
+    taken = np.minimum(excess[source], placement.problem.load[moved]) / np.maximum(placement.cap[source], 1)
     benefits: Ints = (taken.sum(axis=1) * PPB).astype(np.int64)
     return benefits
 

@@ -14,8 +14,10 @@ from evenkeel.planning.anti_affinity import NO_GROUP
 from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.search.placement import Placement
 
-# Work budget: bundles of a broker that are looked at, the largest first, and exchanges for each broker of the pool.
+# Work budget: bundles of a broker that are looked at, the largest first; partners of a hot broker, the roomiest first;
+# and exchanges for each broker of the pool.
 MOST_BUNDLES = 96
+MOST_PARTNERS = 32
 EXCHANGES_PER_BROKER = 10
 # What an exchange must bring at least, as a part of a cap: first the bargains, then whatever helps.
 LEAST_GAINS = (0.002, 1e-6)
@@ -62,7 +64,7 @@ def _exchange(placement: Placement, prices: Floats, least_gain: float) -> None:
 def _find_exchange(placement: Placement, prices: Floats, hot: int, least_gain: float) -> _Exchange | None:
     """The exchange that takes off the most for its price, over all partners."""
     leaving = _largest(placement, hot)
-    partners = [partner for partner in np.flatnonzero(placement.receives).tolist() if partner != hot]
+    partners = placement.roomiest_for(hot)[:MOST_PARTNERS].tolist()
     tried = [_best_with(placement, prices, hot, leaving, partner, least_gain) for partner in partners]
     found = [exchange for exchange in tried if exchange is not None]
     return max(found, key=lambda exchange: (exchange.score, -exchange.leaving, -exchange.partner), default=None)

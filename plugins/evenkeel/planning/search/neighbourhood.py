@@ -47,7 +47,9 @@ class Choices:
         return Choices(self.row[wanted], self.source[wanted], self.target[wanted], self.price[wanted])
 
 
-def replan(placement: Placement, prices: Floats, brokers: Ints, first_columns: int = FIRST_COLUMNS) -> bool:
+def replan(
+    placement: Placement, prices: Floats, brokers: Ints, first_columns: int = FIRST_COLUMNS, attempts: int = ATTEMPTS
+) -> bool:
     """Replan some brokers together; answers whether that left less above the caps, or as little at a lower price.
 
     `first_columns` are the unknowns of the first integer program; each further attempt has twice as many.
@@ -64,7 +66,7 @@ def replan(placement: Placement, prices: Floats, brokers: Ints, first_columns: i
     order = np.lexsort((np.arange(len(promise)), promise))
     can_fit = relaxed.x[len(choices.row) :].sum() < SOLVER_ERROR
     best, taken = _badness(placement, brokers, choices, order[:0]), order[:0]
-    for attempt in range(ATTEMPTS):
+    for attempt in range(attempts):
         allowed = np.sort(order[: first_columns << attempt])
         found = _search(program, allowed, len(choices.row))
         badness = _badness(placement, brokers, choices, found)

@@ -1,10 +1,11 @@
 """Plans one pool.
 
+0. Seat the bundles that no broker can carry inside the band.
 1. Choose what leaves: all that may not stay, and from each hot broker the cheapest bundles that bring it below its
    caps in every resource at once.
 2. Find new owners, largest first, each time the broker whose room suits the bundle best.
 3. Where something found no place, brokers exchange bundles; then drop what turned out not to be needed.
-4. Where that does not help, or was expensive in a small pool, plan a few brokers anew together.
+4. Where that does not help, or was expensive, plan a few brokers anew together.
 
 What leaves is chosen at the least price that any plan must pay, broker by broker, so a plan whose second step
 succeeds at once cannot be beaten.
@@ -20,6 +21,8 @@ from evenkeel.planning.floors import find_band
 from evenkeel.planning.pool_plan import PoolBounds, PoolPlan
 from evenkeel.planning.problem import PoolProblem
 from evenkeel.planning.search.bounds import find_bounds
+from evenkeel.planning.search.giants import seat_giants
+from evenkeel.planning.search.improving import improve
 from evenkeel.planning.search.placement import Placement
 from evenkeel.planning.search.prices import price_bundles
 from evenkeel.planning.search.relief import relieve
@@ -51,8 +54,10 @@ def search(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool
     band = find_band(problem, settings)
     placement = Placement(problem, band, settings)
     prices = price_bundles(problem, band, settings)
+    seat_giants(placement, settings.tolerance)
     least_price = relieve(placement, prices)
     is_done = settle(placement, prices, has_time)
     if is_done and has_time():
         replan_small_pool(placement, prices, least_price)
+        is_done = improve(placement, prices, least_price, has_time)
     return Solution(placement, band, truncated=not is_done)

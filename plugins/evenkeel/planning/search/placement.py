@@ -28,10 +28,9 @@ class Placement:
         self.line: Ints = overload_caps(problem.limit, settings) - problem.background
         is_line_reachable = self.line * 1_000_000_000.0 >= np.array(band.peak_ppb) * problem.limit.astype(np.float64)
         self.cap: Ints = np.where(is_line_reachable, np.minimum(band.cap, self.line), band.cap)
-        self.scale: Floats = np.maximum(self.cap, 1).astype(np.float64)
-        self.per_cap: Floats = 1.0 / self.scale
-        # Nobody is driven above the overload line, or further above it, to help another.
-        self.receive_cap: Ints = np.minimum(self.cap, np.maximum(self.line, self.used_before))
+        self.per_cap: Floats
+        self.receive_cap: Ints
+        self._follow_cap()
         # A broker of which no limit is known could swallow everything: it is no place to balance to.
         has_limit = (problem.limit > 0).any(axis=1)
         self.takes_part: Bools = problem.is_member & ~problem.must_be_emptied & has_limit
@@ -40,6 +39,16 @@ class Placement:
         self.topics: Ints = np.bincount(problem.owner, problem.topics, len(problem.broker_ids)).astype(np.int64)
         self.topic_limit = settings.broker_max_topics
         self.groups = GroupCounts(problem.group, problem.owner, problem.domain)
+
+    def raise_cap(self, broker: int, cap: Floats) -> None:
+        """Aim higher at one broker, where the band is out of reach."""
+        self.cap[broker] = np.maximum(self.cap[broker], cap.astype(np.int64))
+        self._follow_cap()
+
+    def _follow_cap(self) -> None:
+        self.per_cap = 1.0 / np.maximum(self.cap, 1).astype(np.float64)
+        # Nobody is driven above the overload line, or further above it, to help another.
+        self.receive_cap = np.minimum(self.cap, np.maximum(self.line, self.used_before))
 
     def lift(self, row: int) -> None:
         """Take a bundle's load off the broker that carries it, until `put` gives it to one."""
@@ -86,6 +95,18 @@ class Placement:
         above[~self.takes_part] = 0
         excess: Ints = above
         return excess
+
+    def roomiest_for(self, hot: int) -> Ints:
+        """The other brokers that may receive, those first that have the most room for what a hot one has too much of.
+
+        Room is measured in the hot broker's caps: a large broker with little to spare still has more of it. Room in
+        every resource is worth more than room in one.
+        """
+        room = (self.receive_cap - self.used) * self.per_cap[hot]
+        appeal = room[:, self.used[hot] > self.cap[hot]].min(axis=1, initial=np.inf) + room.min(axis=1)
+        order = np.lexsort((np.arange(len(appeal)), -appeal))
+        others: Ints = order[self.receives[order] & (order != hot)]
+        return others
 
     def shortfall(self) -> float:
         """How much is above the caps in all, in parts of the caps: 0 where every broker is inside its band."""

@@ -57,14 +57,8 @@ def _neighbours(placement: Placement, hot: int, attempt: int) -> Ints:
     """
     problem = placement.problem
     classes = np.unique(problem.eligibility_class[placement.owner == hot])
-    candidates = problem.eligible[classes].any(axis=0) & placement.receives
-    candidates[hot] = False
-    # In units of the hot broker's caps: a large broker with little room to spare still has more of it.
-    room = (placement.receive_cap - placement.used) * placement.per_cap[hot]
-    too_much = placement.excess()[hot] > 0
-    # Room in every resource is worth more than room in one.
-    appeal = room[:, too_much].min(axis=1) + room.min(axis=1)
-    order = np.lexsort((np.arange(len(appeal)), -appeal))
+    candidates = problem.eligible[classes].any(axis=0)
+    order = placement.roomiest_for(hot)
     in_order: Ints = order[candidates[order]]
     return in_order[attempt * NEIGHBOURS : (attempt + 1) * NEIGHBOURS]
 
