@@ -188,6 +188,7 @@ def test_stuck_hand_over_is_overridden_by_the_leader(
 def test_expired_session_ends_the_broker_and_a_restart_is_a_new_incarnation(fleet: Fleet, client: KazooClient) -> None:
     path = f"{fleet.settings.root}/loadbalance/brokers/{B2}"
     before = client.exists(path).czxid
+    fleet.set_session_policy(B2, "shutdown")
     fleet.expire_session(B2)
     wait_for(lambda: client.exists(path) is None, "the registration is gone")
     fleet.restart_broker(B2)

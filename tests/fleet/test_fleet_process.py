@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from kazoo.client import KazooClient
 
 from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper, find_free_port
-from evenkeel.fleet.supervised import SupervisedProcess
 from evenkeel.model.service_unit import ServiceUnitState
+from support.fleet_processes import start_process, wait_ready
 from support.fleets import read_record, running_fleet, wait_for, write_release
 
-START_TIMEOUT_S = 100.0
 RUN_TIMEOUT_S = 60.0
-MEMORY_LIMIT_KIB = 500_000
-
-
-def start_process(zookeeper: EmbeddedZooKeeper, folder: Path, *options: str) -> tuple[SupervisedProcess, Path]:
-    ready = folder / "ready.json"
-    command = [sys.executable, "-m", "evenkeel.fleet", "--zookeeper", zookeeper.connect_string]
-    return SupervisedProcess([*command, "--ready-file", str(ready), *options], folder / "fleet.log"), ready
-
-
-def wait_ready(ready: Path) -> dict[str, Any]:
-    wait_for(ready.exists, "the fleet is ready", START_TIMEOUT_S)
-    document: dict[str, Any] = json.loads(ready.read_text())
-    return document
+MEMORY_LIMIT_KIB = 150_000
 
 
 def owner_of(client: KazooClient, root: str, bundle: str) -> str | None:

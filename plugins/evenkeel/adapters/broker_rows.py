@@ -1,4 +1,4 @@
-"""Brokers as KIP-343 sees them: Initial, Active, Inactive or Stopping (DESIGN 6)."""
+"""The table of brokers: what they report, and their states as KIP-343 sees them (`model.broker_states`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from evenkeel.adapters.cluster_source import ClusterSource
 from evenkeel.adapters.load_reports import BrokerReport
 from evenkeel.adapters.registrations import Registration
+from evenkeel.model.broker_states import BrokerSighting, judge
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, BrokerState, Bundle, LoadManager
 
@@ -48,28 +49,33 @@ def build_broker_rows(
     registered = {r.broker_id: r for r in facts.registrations}
     gone = sorted({b.owner for b in bundles if b.owner is not None} - registered.keys())
     ages = {name: (taken_at - r.made_at).total_seconds() for name, r in facts.reports.items() if name in registered}
-    # A report from far in the future comes from a broken clock, and would otherwise stay fresh for ever.
-    stale = frozenset(name for name, age in ages.items() if abs(age) > settings.broker_load_data_ttl_in_seconds)
-    rows = [_to_row(registered[name], facts, stale) for name in sorted(registered)]
-    rows += [_to_gone_row(name, facts) for name in gone]
+    timeouts = settings.heartbeat_timeouts
+    stale = frozenset(name for name, age in ages.items() if timeouts.is_overdue(age))
+    states = {
+        name: judge(BrokerSighting(name in registered, ages.get(name), name in facts.draining), timeouts)
+        for name in (*registered, *gone)
+    }
+    rows = [_to_row(registered[name], facts, states[name]) for name in sorted(registered)]
+    rows += [_to_gone_row(name, facts, states[name]) for name in gone]
     return BrokerRows(
         brokers=sorted(rows, key=lambda row: row.broker_id),
         without_report=tuple(sorted({*registered, *gone} - ages.keys())),
         with_stale_report=tuple(sorted(stale)),
         oldest_report_age_s=max((max(age, 0.0) for age in ages.values()), default=None),
-        notes=tuple(f"broker {name} owns bundles but is not registered" for name in gone),
+        notes=(
+            *(f"broker {name} owns bundles but is not registered" for name in gone),
+            *(
+                f"broker {name} has not reported for {ages[name]:.0f} s: it is taken to refuse new bundles"
+                for name in sorted(ages)
+                if timeouts.is_fenced(ages[name])
+            ),
+        ),
     )
 
 
-def _to_row(registration: Registration, facts: BrokerFacts, stale: frozenset[str]) -> Broker:
+def _to_row(registration: Registration, facts: BrokerFacts, state: BrokerState) -> Broker:
     broker_id = registration.broker_id
     report = facts.reports.get(broker_id)
-    if broker_id in facts.draining:
-        state = BrokerState.STOPPING
-    elif report is None:
-        state = BrokerState.INITIAL
-    else:
-        state = BrokerState.INACTIVE if broker_id in stale else BrokerState.ACTIVE
     return Broker(
         broker_id=broker_id,
         incarnation=registration.incarnation,
@@ -83,11 +89,11 @@ def _to_row(registration: Registration, facts: BrokerFacts, stale: frozenset[str
     )
 
 
-def _to_gone_row(broker_id: str, facts: BrokerFacts) -> Broker:
+def _to_gone_row(broker_id: str, facts: BrokerFacts, state: BrokerState) -> Broker:
     return Broker(
         broker_id=broker_id,
         incarnation=None,
-        state=str(BrokerState.INACTIVE),
+        state=str(state),
         version=None,
         load_manager=str(facts.kind),
         failure_domain=facts.domains.get(broker_id),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from evenkeel.adapters.broker_rows import BrokerFacts, build_broker_rows, read_draining
@@ -24,6 +24,7 @@ from evenkeel.adapters.policy_reader import anti_affinity_documents, domains_by_
 from evenkeel.adapters.reconciliation import NamespaceRows, reconcile, reports_by_namespace, to_error
 from evenkeel.adapters.registrations import Registration, read_registrations
 from evenkeel.adapters.snapshots import SnapshotContent
+from evenkeel.model.broker_states import admit_incarnations, two_brokers_error
 from evenkeel.model.errors import InputError
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, LoadManager, PolicyDocument, Topic
@@ -39,7 +40,7 @@ def read_cluster(source: ClusterSource, cluster: str, settings: Settings, taken_
         raise InputError("the snapshot's time has no time zone", "give it in UTC, such as 2026-01-31T03:00:00Z")
     require_cluster(source, cluster)
     reader = _Reader(source, cluster, settings, taken_at)
-    registrations = read_registrations(source)
+    registrations = reader.read_registrations()
     zxid_first = source.tree.last_zxid
     kind = recognise_kind(source, cluster, registrations)
     policies = read_policies(source, cluster)
@@ -91,10 +92,18 @@ class _Reader:
     cluster: str
     settings: Settings
     taken_at: datetime
+    incarnations: dict[str, int] = field(default_factory=dict)
+    """The newest incarnation of every broker seen so far."""
+
+    def read_registrations(self) -> list[Registration]:
+        """Who is registered now; a broker that shows an older incarnation than before is refused."""
+        found = read_registrations(self.source)
+        self.incarnations.update(admit_incarnations(self.incarnations, ((r.broker_id, r.incarnation) for r in found)))
+        return found
 
     def observe(self, kind: ClusterKind, only: Sequence[str] | None = None) -> _Observation:
         """Look at the whole cluster, or at all that concerns some namespaces."""
-        registrations = read_registrations(self.source)
+        registrations = self.read_registrations()
         reports, notes = self._read_reports(kind, registrations)
         ownership = ownership_source(self.source, kind.load_manager, self.cluster, registrations)
         namespaces = read_namespaces(self.source, ownership, only)
@@ -108,7 +117,8 @@ class _Reader:
         """Rows of every namespace; those with a contradiction are looked at again before they are refused."""
         rows = self._reconcile(kind, seen, seen.namespaces)
         for pause_s in REREAD_PAUSES_S:
-            faulty = sorted(name for name, part in rows.items() if part.faults)
+            doubled = _find_doubled_brokers(seen)
+            faulty = sorted({*doubled, *(name for name, part in rows.items() if part.faults)})
             if not faulty:
                 break
             self.source.sleep(pause_s)
@@ -118,6 +128,8 @@ class _Reader:
             for name in faulty:
                 seen.by_namespace[name] = again.by_namespace.get(name, [])
             rows |= self._reconcile(kind, seen, faulty)
+        for broker_id in _find_doubled_brokers(seen).values():
+            raise two_brokers_error(broker_id)
         faults = [fault for name in sorted(rows) for fault in rows[name].faults]
         if faults:
             raise to_error(faults)
@@ -141,6 +153,20 @@ class _Reader:
         for broker_id in reports.keys() & topics.found.keys():
             reports[broker_id] = replace(reports[broker_id], topics=topics.found[broker_id])
         return reports, [f"broker {name} gave no list of topics ({why})" for name, why in topics.problems.items()]
+
+
+def _find_doubled_brokers(seen: _Observation) -> dict[str, str]:
+    """Namespaces with an owner's node that ends with another session than the registration of that owner.
+
+    A broker that takes a new session looks like that for a moment; if it lasts, two processes use one id.
+    """
+    sessions = {r.broker_id: r.session_id for r in seen.registrations}
+    return {
+        name: claim.owner
+        for name, namespace in sorted(seen.namespaces.items())
+        for claim in namespace.claims.values()
+        if claim.owner is not None and claim.session_id and sessions.get(claim.owner, 0) not in (0, claim.session_id)
+    }
 
 
 def _capacity_notes(kind: ClusterKind, registrations: Sequence[Registration], settings: Settings) -> list[str]:

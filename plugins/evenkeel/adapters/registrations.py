@@ -27,6 +27,8 @@ class Registration:
     web_url: str
     urls: frozenset[str]
     document: JsonObject
+    session_id: int
+    """The ZooKeeper session that the registration ends with: what else the broker owns ends with it too."""
 
 
 def read_registrations(source: ClusterSource) -> list[Registration]:
@@ -36,7 +38,8 @@ def read_registrations(source: ClusterSource) -> list[Registration]:
     names = listed.names if listed else ()
     nodes = source.tree.get([f"{base}/{name}" for name in names])
     # A broker that left between the two reads is simply not there any more.
-    found = [_parse(name, node) for name, node in zip(names, nodes, strict=True) if node is not None]
+    present = [(name, node) for name, node in zip(names, nodes, strict=True) if node is not None]
+    found = [_parse(name, node, source.prefers_tls) for name, node in present]
     if not found:
         raise InputError(
             f"no broker is registered under {base}", "check Pulsar's root path and that the brokers are running"
@@ -44,7 +47,7 @@ def read_registrations(source: ClusterSource) -> list[Registration]:
     return found
 
 
-def _parse(broker_id: str, node: ZNode) -> Registration:
+def _parse(broker_id: str, node: ZNode, prefers_tls: bool) -> Registration:
     document = JsonObject.decode(node.data, node.path)
     web_urls = [url for url in map(document.optional_text, _WEB_URL_FIELDS) if url is not None]
     if not web_urls:
@@ -55,9 +58,10 @@ def _parse(broker_id: str, node: ZNode) -> Registration:
         mzxid=node.mzxid,
         load_manager_class=document.text("loadManagerClassName"),
         version=document.optional_text("brokerVersion") or document.optional_text("brokerVersionString"),
-        web_url=_require_http(web_urls[0], node.path),
+        web_url=_require_http(web_urls[-1 if prefers_tls else 0], node.path),
         urls=frozenset(url for url in map(document.optional_text, _URL_FIELDS) if url is not None),
         document=document,
+        session_id=node.ephemeral_owner,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenkeel.fleet.fleet import Fleet
-from evenkeel.fleet.settings import FleetSettings, LoadManagerKind
+from evenkeel.fleet.settings import FleetSettings, LoadManagerKind, SessionExpiredPolicy
 from evenkeel.model.errors import EvenkeelError
 
 CHECK_INTERVAL_S = 0.5
@@ -29,17 +29,33 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--cluster", default=defaults.cluster)
     parser.add_argument("--load-manager", choices=[kind.value for kind in LoadManagerKind], default="extensible")
     parser.add_argument("--root", default=defaults.root, help="Pulsar's root path in ZooKeeper")
+    parser.add_argument(
+        "--configuration-zookeeper",
+        default=defaults.configuration_zookeeper,
+        help="hosts of a configuration store of its own; each broker then has a session with each",
+    )
+    parser.add_argument(
+        "--session-expired-policy",
+        choices=[policy.value for policy in SessionExpiredPolicy],
+        default=defaults.session_expired_policy.value,
+        help="what a broker does when its session is lost (PIP-57)",
+    )
     parser.add_argument("--unequal-capacity", action="store_true", help="every second broker is twice as large")
-    for name in ("brokers", "bundles", "seed", "idle_bundles", "http_port"):
+    for name in ("brokers", "bundles", "seed", "idle_bundles", "http_port", "session_retries"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
     for name in (
         "session_timeout_s",
+        "new_session_delay_s",
+        "stable_session_s",
         "hand_over_delay_s",
         "clients_look_up_after_s",
         "report_interval_s",
         "report_max_interval_s",
+        "report_decider_timeout_s",
+        "report_broker_timeout_s",
         "monitor_interval_s",
         "in_flight_limit_s",
+        "admin_timeout_s",
         "skew",
         "mean_cpu_share",
     ):
@@ -79,7 +95,10 @@ def run(settings: FleetSettings, zookeeper_hosts: str, ready_file: Path | None, 
         try:
             while not must_end.wait(CHECK_INTERVAL_S):
                 if fleet.failed.is_set():
-                    raise EvenkeelError("the fleet lost its ZooKeeper session", "check ZooKeeper and start it again")
+                    raise EvenkeelError(
+                        "every broker has lost its ZooKeeper session and shut down",
+                        "check ZooKeeper and start the fleet again",
+                    )
         finally:
             if ready_file is not None:
                 ready_file.unlink(missing_ok=True)
@@ -94,6 +113,7 @@ def _write_ready_file(path: Path, fleet: Fleet, zookeeper_hosts: str, seconds: f
         "load_manager": fleet.settings.load_manager.value,
         "seed": fleet.settings.seed,
         "bundles": fleet.settings.bundles,
+        "control": fleet.control_url,
         "brokers": {broker_id: fleet.web_url(broker_id) for broker_id in fleet.broker_ids},
         "start_s": round(seconds, 3),
     }

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from evenkeel.fleet import documents
 from evenkeel.fleet.broker import SimulatedBroker
@@ -90,21 +91,18 @@ class AdminApi:
                     )
         except AnswerError as error:
             return Answer(error.status, {"reason": error.reason})
-        except (KazooException, EvenkeelError) as error:
+        except (KazooException, KazooTimeoutError, EvenkeelError) as error:
             return Answer(500, {"reason": str(error) or type(error).__name__})
         return Answer(404, {"reason": f"HTTP 404 Not Found: {request.method} {request.path}"})
 
-    def _owned(self, broker: SimulatedBroker) -> list[str]:
-        return sorted(bundle for bundle, owner in self._manager.owners().items() if owner == broker.id)
-
     def _topics(self, request: Request) -> Answer:
         broker = request.broker
-        owned = self._owned(broker)
+        owned = self._manager.served_by(broker)
         return Answer(200, broker_topics(owned, self._cluster.catalogue, self._cluster.traffic, broker.started_s))
 
     def _metrics(self, request: Request) -> Answer:
         broker = request.broker
-        usage = self._cluster.traffic.broker_usage(broker.id, self._owned(broker))
+        usage = self._cluster.traffic.broker_usage(broker.id, self._manager.served_by(broker))
         kind = self._cluster.settings.load_manager
         return Answer(200, documents.metrics(broker.id, usage, kind, broker.assignments))
 
@@ -113,8 +111,9 @@ class AdminApi:
             raise AnswerError(500, "java.lang.UnsupportedOperationException")
         return Answer(200, self._manager.reports.build(request.broker))
 
-    def _runtime_configuration(self, _request: Request) -> Answer:
-        return Answer(200, runtime_configuration(self._cluster.settings, self._cluster.configuration))
+    def _runtime_configuration(self, request: Request) -> Answer:
+        settings, dynamic = self._cluster.settings, self._cluster.configuration
+        return Answer(200, runtime_configuration(settings, dynamic, request.broker.policy))
 
     def _configuration_values(self, _request: Request) -> Answer:
         return Answer(200, dict(self._cluster.configuration))
@@ -134,7 +133,7 @@ class AdminApi:
             raise AnswerError(404, f"{request.groups['broker']} is not a live broker")
         if wanted.id != request.broker.id:
             return self._redirect(request, wanted)
-        owned = {*self._owned(wanted), f"pulsar/{wanted.id}/{WHOLE_RING}"}
+        owned = {*self._manager.served_by(wanted), f"pulsar/{wanted.id}/{WHOLE_RING}"}
         return Answer(200, {bundle: dict(NAMESPACE_OWNERSHIP) for bundle in sorted(owned)})
 
     def _bundles(self, request: Request) -> Answer:
@@ -151,6 +150,7 @@ class AdminApi:
         return Answer(200, body)
 
     def _look_up(self, request: Request) -> Answer:
+        _require_session(request.broker)
         namespace = f"{request.groups['tenant']}/{request.groups['local']}"
         topic = f"{request.groups['domain']}://{namespace}/{request.groups['topic']}"
         bundle = f"{namespace}/{find_range(self._boundaries(namespace), hash_topic(topic))}"
@@ -162,6 +162,7 @@ class AdminApi:
         return Answer(200, body)
 
     def _unload(self, request: Request) -> Answer:
+        _require_session(request.broker)
         bundle = str(self._bundle(request))
         destination = request.query.get("destinationBroker") or None
         is_modular = self._cluster.settings.load_manager is LoadManagerKind.MODULAR
@@ -184,6 +185,7 @@ class AdminApi:
         return Answer(204)
 
     def _split(self, request: Request) -> Answer:
+        _require_session(request.broker)
         bundle = self._bundle(request)
         owner = self._cluster.alive(self._manager.responsible_for(str(bundle)))
         if owner is None:
@@ -231,6 +233,11 @@ class AdminApi:
     def _redirect(self, request: Request, broker: SimulatedBroker, without: str = "") -> Answer:
         query = urlencode({name: value for name, value in request.query.items() if name != without})
         return Answer(307, location=broker.web_url + request.path + (f"?{query}" if query else ""))
+
+
+def _require_session(broker: SimulatedBroker) -> None:
+    if not broker.is_alive:
+        raise AnswerError(503, f"{broker.id} has no ZooKeeper session now; try again")
 
 
 def _read_positions(body: bytes) -> list[int]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,9 +40,19 @@ _log = logging.getLogger(__name__)
 class EmbeddedZooKeeper:
     """A single ZooKeeper server on a free port of the loopback address, gone when this process is."""
 
-    def __init__(self, data_dir: Path, tick_time_ms: int = DEFAULT_TICK_TIME_MS) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        tick_time_ms: int = DEFAULT_TICK_TIME_MS,
+        *,
+        settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
+    ) -> None:
         self._data_dir = data_dir
         self._tick_time_ms = tick_time_ms
+        self._settings = dict(settings or {})
+        """More lines of the configuration, such as a port for TLS."""
+        self._java_options = tuple(java_options)
         self._port: int | None = None
         self._process: SupervisedProcess | None = None
 
@@ -54,7 +65,8 @@ class EmbeddedZooKeeper:
 
     def start(self) -> None:
         """Start the server and wait until it answers; a restart keeps the port and the data."""
-        command = [str(find_java()), *JAVA_OPTIONS, "-cp", str(find_pyspark_jars() / "*"), SERVER_CLASS]
+        options = (*JAVA_OPTIONS, *self._java_options)
+        command = [str(find_java()), *options, "-cp", str(find_pyspark_jars() / "*"), SERVER_CLASS]
         deadline = time.monotonic() + START_DEADLINE_S
         for attempt in range(START_ATTEMPTS):
             port = self._port or find_free_port()
@@ -98,6 +110,7 @@ class EmbeddedZooKeeper:
             "maxClientCnxns": 0,
             "4lw.commands.whitelist": "*",
             "admin.enableServer": "false",
+            **self._settings,
         }
         path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         return path

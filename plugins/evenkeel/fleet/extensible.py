@@ -2,6 +2,10 @@
 
 Every write of a broker passes Pulsar's conflict resolver and names the node's version; one that is refused
 or comes too late is dropped without an error, as in Pulsar, and the next event tells what became of it.
+
+Records outlive sessions. A broker that loses its session closes all its bundles and reacts to nothing; with another
+session it registers again and opens what is still its own. Whether anything is taken from it meanwhile is up to the
+leader's monitor.
 """
 
 from __future__ import annotations
@@ -73,6 +77,12 @@ class ExtensibleLoadManager:
         # Records are persistent: the leader's monitor finds the orphans.
         _log.info("%s is gone", broker_id)
 
+    def on_session_lost(self, broker: SimulatedBroker) -> None:
+        _log.info("%s closed its bundles", broker.id)
+
+    def on_new_session(self, broker: SimulatedBroker) -> None:
+        self.start_broker(broker)
+
     def on_registry_change(self) -> None:
         for broker in self._cluster.alive_brokers():
             if broker.id not in self._cluster.registered:
@@ -81,6 +91,11 @@ class ExtensibleLoadManager:
     def owners(self) -> dict[str, str]:
         entries = self.observer.entries().items()
         return {bundle: entry.value.owner for bundle, entry in entries if entry.value.owner is not None}
+
+    def served_by(self, broker: SimulatedBroker) -> list[str]:
+        if not broker.is_alive:
+            return []
+        return sorted(bundle for bundle, owner in self.owners().items() if owner == broker.id)
 
     def owner_of(self, bundle: str) -> str | None:
         entry = self.observer.get(bundle)
@@ -96,7 +111,7 @@ class ExtensibleLoadManager:
         entry = self.observer.get(bundle)
         if entry is not None and entry.value.state is not ServiceUnitState.FREE:
             return True
-        chosen = self.placement.select(bundle)
+        chosen = self.placement.select(bundle, broker)
         if chosen is None:
             return False
         broker.assignments += 1
@@ -165,9 +180,15 @@ class ExtensibleLoadManager:
         except NoNodeError:
             _log.debug("%s was removed already", bundle)
 
+    def note_reports(self) -> None:
+        """Take it down that every broker that answers has reported: its load is asked for over HTTP."""
+        for broker in self._cluster.alive_brokers():
+            if not broker.is_frozen:
+                broker.reported_s = self._cluster.clock()
+
     def _on_change(self, bundle: str, entry: RecordEntry | None) -> None:
         """React to a record as the broker that it concerns; runs on the observer's thread, so it only plans."""
-        timers, delay_s = self._cluster.timers, self._cluster.settings.hand_over_delay_s
+        timers, delay_s = self._cluster.timers, self._cluster.hand_over_delay_s
         if entry is None:
             self.clients.cut(bundle)
             return
@@ -191,6 +212,9 @@ class ExtensibleLoadManager:
 
     def _take(self, broker: SimulatedBroker, bundle: str, entry: RecordEntry) -> None:
         record = entry.value
+        if broker.is_fenced(self._cluster.clock()):
+            _log.warning("%s has not reported for long and does not take %s", broker.id, bundle)
+            return
         self.write(broker, bundle, entry, ServiceUnitState.OWNED, destination=record.destination, source=record.source)
 
     def _release(self, broker: SimulatedBroker, bundle: str, entry: RecordEntry) -> None:
@@ -213,7 +237,7 @@ class ExtensibleLoadManager:
             ends = [end for child in children for end in (child.lower, child.upper)]
             is_pair = len(children) == PAIR
             cuts = specified_positions_divide(parent.range, ends) if is_pair else range_equally_divide(parent.range)
-            add_boundaries(broker.client, self._cluster.paths, self._cluster.catalogue, parent.namespace, cuts)
+            add_boundaries(broker, self._cluster.paths, self._cluster.catalogue, parent.namespace, cuts)
         self.write(broker, bundle, entry, ServiceUnitState.DELETED, source=entry.value.source)
 
     def _register_again(self, broker: SimulatedBroker) -> None:

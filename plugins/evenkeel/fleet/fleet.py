@@ -3,6 +3,8 @@
     with Fleet(FleetSettings(brokers=6, bundles=96), "127.0.0.1:2181") as fleet:
         fleet.kill_broker("b02.fleet:8080")
 
+`evenkeel.fleet.control` does the same to a fleet in another process.
+
 The brokers write Pulsar's documents at Pulsar's paths and answer Pulsar's HTTP requests, so that a reader or
 a writer cannot tell them from real ones by what it sees there. They carry no messages.
 """
@@ -10,18 +12,21 @@ a writer cannot tell them from real ones by what it sees there. They carry no me
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kazoo.client import KazooClient, KazooState
 
 from evenkeel.fleet.admin_api import AdminApi
-from evenkeel.fleet.broker import SimulatedBroker, connect
+from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.catalogue import BundleCatalogue
 from evenkeel.fleet.cluster import Cluster
+from evenkeel.fleet.control import CONTROL_NAME
 from evenkeel.fleet.documents import service_url
 from evenkeel.fleet.extensible import ExtensibleLoadManager
 from evenkeel.fleet.http_server import BrokerHttpServer
@@ -30,10 +35,12 @@ from evenkeel.fleet.load_manager import LoadManager
 from evenkeel.fleet.modular import ModularLoadManager
 from evenkeel.fleet.monitor import LeaderMonitor
 from evenkeel.fleet.paths import PulsarPaths
-from evenkeel.fleet.settings import FleetSettings, LoadManagerKind
+from evenkeel.fleet.session_keeper import SessionKeeper
+from evenkeel.fleet.sessions import BrokerSession, connect
+from evenkeel.fleet.settings import FleetSettings, LoadManagerKind, SessionExpiredPolicy
 from evenkeel.fleet.timers import Timers
 from evenkeel.fleet.traffic import TrafficModel
-from evenkeel.fleet.world import write_world
+from evenkeel.fleet.world import Stores, write_world
 from evenkeel.model.errors import InputError, UnavailableError
 
 READY_TIMEOUT_S = 120.0
@@ -56,8 +63,11 @@ class Fleet:
         self._cluster: Cluster | None = None
         self._manager: LoadManager | None = None
         self._is_stopping = False
+        self._keeper = SessionKeeper(
+            self._running_manager, clock, settings.new_session_delay_s, on_shut_down=self._on_shut_down
+        )
         self.failed = threading.Event()
-        """Set when the observing session is lost: the fleet cannot go on."""
+        """Set when the last broker has shut itself down: nobody is left to go on."""
 
     def start(self) -> None:
         """Bring all brokers up; returns when every bundle has its owner and every broker answers."""
@@ -74,6 +84,7 @@ class Fleet:
             self._manager.stop()
         if self._http is not None:
             self._http.stop()
+        self._keeper.stop()
         self._timers.stop()
         for broker in self._cluster.brokers.values() if self._cluster else ():
             broker.end()
@@ -81,6 +92,13 @@ class Fleet:
             self._client.stop()
             self._client.close()
             self._client = None
+
+    @property
+    def control_url(self) -> str:
+        """Where another process can do to this fleet what this object can; see `evenkeel.fleet.control`."""
+        if self._http is None:
+            raise ValueError("the fleet was not started; call start() first")
+        return self._http.url_of(CONTROL_NAME)
 
     @property
     def broker_ids(self) -> tuple[str, ...]:
@@ -102,7 +120,8 @@ class Fleet:
 
     def leader(self) -> str | None:
         """Who leads the cluster now."""
-        return self._running().leader_id
+        leadership = self._running().leadership
+        return leadership.broker_id if leadership else None
 
     def kill_broker(self, broker_id: str) -> None:
         """End a broker at once: its session is closed, nothing is handed over or cleaned up."""
@@ -111,16 +130,42 @@ class Fleet:
         self._running_manager().on_broker_lost(broker_id)
 
     def expire_session(self, broker_id: str) -> None:
-        """Let ZooKeeper expire a broker's session; the broker then shuts down (policy shutdown)."""
-        broker = self._broker(broker_id)
-        broker.expire_session()
-        self._wait_until(lambda: not broker.is_alive, f"{broker_id} did not notice that its session expired")
+        """Let ZooKeeper expire a broker's session; returns when the broker knows, and before it has acted on it."""
+        self._expire(self._broker(broker_id).local, broker_id)
+
+    def expire_configuration_session(self, broker_id: str) -> None:
+        """Let the configuration store expire a broker's session; where both stores are one, it is the same session."""
+        self._expire(self._broker(broker_id).configuration, broker_id)
+
+    def set_session_policy(self, broker_id: str, policy: str) -> None:
+        """Choose what a broker does the next time it loses its session: reconnect or shutdown."""
+        try:
+            self._broker(broker_id).policy = SessionExpiredPolicy(policy)
+        except ValueError as error:
+            raise InputError(f"the session policy {policy!r} is not known", "give reconnect or shutdown") from error
+
+    def set_hand_over_delay(self, seconds: float) -> None:
+        """Choose how long brokers take to close a bundle from now on; 0 is at once."""
+        if not 0 <= seconds < math.inf:
+            raise InputError(f"a hand-over delay of {seconds} s cannot be", "give 0 or more seconds")
+        self._running().hand_over_delay_s = seconds
+
+    def state(self) -> dict[str, Any]:
+        """Every broker's state, and who leads, as plain values."""
+        cluster = self._running()
+        leader = cluster.leader
+        return {
+            "leader": leader.id if leader else None,
+            "hand_over_delay_s": cluster.hand_over_delay_s,
+            "brokers": {broker.id: _describe(broker) for broker in cluster.brokers.values()},
+        }
 
     def restart_broker(self, broker_id: str) -> None:
         """Start a new incarnation of a broker; one that still runs is killed first."""
-        if self._broker(broker_id).is_alive:
+        if self._broker(broker_id).is_running:
             self.kill_broker(broker_id)
-        self._start_broker(self._broker(broker_id))
+        with self._keeper.turn_of(broker_id):
+            self._start_broker(self._broker(broker_id))
         self._wait_until(lambda: broker_id in self._running().registered, f"{broker_id} did not register")
 
     def freeze_reports(self, broker_id: str) -> None:
@@ -150,17 +195,41 @@ class Fleet:
         self._http = http = BrokerHttpServer(settings.http_port)
         layout = build_layout(settings)
         first = settings.broker_ids[0]
-        boundaries = write_world(client, self.paths, settings, layout, http.url_of(first), service_url(first))
+        with self._open_stores(client) as stores:
+            boundaries = write_world(stores, self.paths, settings, layout, http.url_of(first), service_url(first))
         catalogue = BundleCatalogue(layout.topics, boundaries)
         traffic = TrafficModel(settings, catalogue, self._clock)
         brokers = {
-            broker_id: SimulatedBroker(broker_id, http.url_of(broker_id), self._hosts, settings.session_timeout_s)
+            broker_id: SimulatedBroker(
+                broker_id,
+                http.url_of(broker_id),
+                self._hosts,
+                settings,
+                self.paths.isolation,
+                self._keeper.on_lost,
+                self._keeper.on_configuration_lost,
+            )
             for broker_id in settings.broker_ids
         }
-        self._cluster = Cluster(settings, self.paths, catalogue, traffic, brokers, self._timers, self._clock)
+        self._cluster = Cluster(
+            settings, self.paths, catalogue, traffic, brokers, self._timers, self._clock, settings.hand_over_delay_s
+        )
         self._timers.start()
         self._start_manager(client, {b: owner for b, owner in layout.owners.items() if catalogue.has(b)})
-        http.start(brokers, AdminApi(self._cluster, self._running_manager()))
+        http.start(brokers, AdminApi(self._cluster, self._running_manager()), self)
+
+    @contextmanager
+    def _open_stores(self, local: KazooClient) -> Iterator[Stores]:
+        """Both stores for as long as the world is written; afterwards each broker has sessions of its own."""
+        if not self.settings.configuration_zookeeper:
+            yield Stores(local, local)
+            return
+        configuration = connect(self.settings.configuration_zookeeper, self.settings.session_timeout_s)
+        try:
+            yield Stores(local, configuration)
+        finally:
+            configuration.stop()
+            configuration.close()
 
     def _start_manager(self, client: KazooClient, owners: dict[str, str]) -> None:
         cluster = self._running()
@@ -169,6 +238,7 @@ class Fleet:
             monitor = LeaderMonitor(cluster, extensible)
             self._bring_up(extensible, client, owners, inspect=monitor.run_pass)
             self._timers.every(self.settings.monitor_interval_s, monitor.run_pass)
+            self._timers.every(self.settings.report_interval_s, extensible.note_reports)
         else:
             modular = ModularLoadManager(cluster, client)
             self._bring_up(modular, client, owners, inspect=None)
@@ -202,21 +272,27 @@ class Fleet:
         self._wait_until(is_up, "the brokers did not come up")
 
     def _start_broker(self, broker: SimulatedBroker) -> None:
-        broker.start(self._clock(), self._on_session_lost)
-        self._running_manager().start_broker(broker)
-
-    def _on_session_lost(self, broker: SimulatedBroker) -> None:
-        # Called on the session's own thread, which must not wait for its own end.
-        def shut_down() -> None:
-            _log.warning("%s lost its session and shuts down", broker.id)
+        try:
+            broker.start(self._clock())
+            self._running_manager().start_broker(broker)
+        except BaseException:
+            # Half a broker would go on holding its session.
             broker.end()
-            self._running_manager().on_broker_lost(broker.id)
+            raise
 
-        self._timers.submit(shut_down)
+    def _expire(self, session: BrokerSession, broker_id: str) -> None:
+        losses = session.losses
+        session.expire()
+        self._wait_until(lambda: session.losses > losses, f"{broker_id} did not notice that its session expired")
+
+    def _on_shut_down(self) -> None:
+        if not self._is_stopping and not any(broker.is_running for broker in self._running().brokers.values()):
+            self.failed.set()
 
     def _on_observer_state(self, state: KazooState) -> None:
+        # The observer is the simulation's eye, not a broker: kazoo gives it another session, and it reads all anew.
         if state == KazooState.LOST and not self._is_stopping:
-            self.failed.set()
+            _log.warning("the observing session was lost; everything is read again with the next")
 
     def _wait_until(self, is_met: Callable[[], bool], complaint: str) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -240,3 +316,14 @@ class Fleet:
         if self._manager is None:
             raise ValueError("the fleet was not started; call start() first")
         return self._manager
+
+
+def _describe(broker: SimulatedBroker) -> dict[str, Any]:
+    return {
+        "is_running": broker.is_running,
+        "has_session": broker.is_alive,
+        "session_id": broker.session_id,
+        "sessions_lost": broker.local.losses,
+        "session_policy": broker.policy.value,
+        "web_url": broker.web_url,
+    }

@@ -1,6 +1,8 @@
 """One HTTP server on the loopback address for all simulated brokers; the first part of the path says which.
 
 http://127.0.0.1:PORT/b01.fleet:8080/admin/v2/broker-stats/topics
+
+Under the name `fleet` it takes the requests of `evenkeel.fleet.control`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from evenkeel.fleet.admin_api import AdminApi, Answer, Request
 from evenkeel.fleet.broker import SimulatedBroker
+from evenkeel.fleet.control import CONTROL_NAME, Faults, answer_control
 
 LOOPBACK = "127.0.0.1"
 MUTE_HOLD_S = 120.0
@@ -31,6 +34,7 @@ class BrokerHttpServer:
         self._stopping = threading.Event()
         self._answer: Callable[[Request], Answer] | None = None
         self._brokers: Mapping[str, SimulatedBroker] = {}
+        self._faults: Faults | None = None
         self._server = _Server((LOOPBACK, port), _make_handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, name="fleet-http", daemon=True)
 
@@ -42,8 +46,8 @@ class BrokerHttpServer:
         """The webServiceUrl of a broker."""
         return f"http://{LOOPBACK}:{self.port}/{broker_id}"
 
-    def start(self, brokers: Mapping[str, SimulatedBroker], api: AdminApi) -> None:
-        self._brokers, self._answer = brokers, api.answer
+    def start(self, brokers: Mapping[str, SimulatedBroker], api: AdminApi, faults: Faults) -> None:
+        self._brokers, self._answer, self._faults = brokers, api.answer, faults
         self._thread.start()
 
     def stop(self) -> None:
@@ -57,13 +61,15 @@ class BrokerHttpServer:
         """The answer to a request; None for a broker that is down or mute, which must stay unanswered."""
         parts = urlsplit(target)
         broker_id, _, path = parts.path.lstrip("/").partition("/")
+        if broker_id == CONTROL_NAME and self._faults is not None:
+            return Answer(*answer_control(self._faults, method, path, dict(parse_qsl(parts.query))))
         broker = self._brokers.get(unquote(broker_id))
         if broker is None or self._answer is None:
             return Answer(404, {"reason": f"there is no broker {unquote(broker_id)}"})
         if broker.is_mute:
             self._stopping.wait(MUTE_HOLD_S)
             return None
-        if not broker.is_alive:
+        if not broker.is_running:
             return None
         query = dict(parse_qsl(parts.query))
         return self._answer(Request(method, broker, f"/{unquote(path)}", query, body))

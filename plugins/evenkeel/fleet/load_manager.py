@@ -7,8 +7,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.cluster import Cluster
+from evenkeel.model.errors import EvenkeelError
 from evenkeel.pulsar.topic_hash import hash_topic
 
 CLIENT_RETRY_S = 1.0
@@ -41,13 +45,22 @@ class LoadManager(Protocol):
         """Register a broker that has a session, and let it resume what is its own."""
 
     def on_broker_lost(self, broker_id: str) -> None:
-        """A broker's session is gone; drop what was kept in its memory."""
+        """A broker's process is gone; drop what was kept in its memory."""
+
+    def on_session_lost(self, broker: SimulatedBroker) -> None:
+        """A broker that goes on running lost its session; drop what it must not believe any more."""
+
+    def on_new_session(self, broker: SimulatedBroker) -> None:
+        """A broker has another session in place of a lost one; let it find out what is still its own."""
 
     def on_registry_change(self) -> None:
         """A registration came or went."""
 
     def owners(self) -> Mapping[str, str]:
         """Who serves which bundle now."""
+
+    def served_by(self, broker: SimulatedBroker) -> list[str]:
+        """The bundles whose topics a broker has open now, by name."""
 
     def owner_of(self, bundle: str) -> str | None:
         """Who serves a bundle now; None while nobody does."""
@@ -95,7 +108,15 @@ class ClientSwarm:
         brokers = self._cluster.alive_brokers()
         # Clients spread over the brokers; any fixed spread will do.
         broker = brokers[hash_topic(bundle) % len(brokers)] if brokers else None
-        if broker is None or not self._assign(broker, bundle):
+        if broker is None or not self._try_assign(broker, bundle):
             with self._lock:
                 self._waiting.add(bundle)
             self._cluster.timers.after(CLIENT_RETRY_S, self._look_up, bundle)
+
+    def _try_assign(self, broker: SimulatedBroker, bundle: str) -> bool:
+        # A broker that dies or loses its session while it answers costs its clients another attempt, no more.
+        try:
+            return self._assign(broker, bundle)
+        except (KazooException, KazooTimeoutError, EvenkeelError) as error:
+            _log.debug("%s did not answer for %s: %r", broker.id, bundle, error)
+            return False

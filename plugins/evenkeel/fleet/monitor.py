@@ -1,4 +1,9 @@
-"""The leader's monitor: bundles that are orphaned, stuck in flight or long dead are put right by force."""
+"""The leader's monitor: bundles that are orphaned, stuck in flight or long dead are put right by force.
+
+A leader whose own session was replaced a moment ago may be the one that is ill: what it takes for the absence of others
+may be its own. It overrides nothing until its session has been stable for a while, so that after an outage of
+ZooKeeper the brokers have time to come back to what they own.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,17 @@ class LeaderMonitor:
         self._cluster = cluster
         self._manager = manager
         self._one_pass = threading.Lock()
+        self._lock = threading.Lock()
+        self._is_due = False
 
     def run_pass(self) -> None:
         """Override what needs it; without a leader nobody does."""
         leader = self._cluster.leader
         if leader is None:
+            return
+        shaky_s = self._shaky_for_s(leader)
+        if shaky_s > 0:
+            self._look_again_in(shaky_s)
             return
         with self._one_pass:
             for bundle, entry in self._manager.observer.entries().items():
@@ -34,6 +45,24 @@ class LeaderMonitor:
                     self._manager.remove(leader, bundle)
                 elif self._needs_override(entry):
                     self._override(leader, bundle, entry)
+
+    def _shaky_for_s(self, leader: SimulatedBroker) -> float:
+        """How long the leader's session will yet count as shaky."""
+        if leader.new_session_s is None:
+            return 0.0
+        return leader.new_session_s + self._cluster.settings.stable_session_s - self._cluster.clock()
+
+    def _look_again_in(self, delay_s: float) -> None:
+        with self._lock:
+            if self._is_due:
+                return
+            self._is_due = True
+        self._cluster.timers.after(delay_s, self._run_due_pass)
+
+    def _run_due_pass(self) -> None:
+        with self._lock:
+            self._is_due = False
+        self.run_pass()
 
     def _is_past_tombstone(self, entry: RecordEntry) -> bool:
         is_dead = entry.value.state in (ServiceUnitState.FREE, ServiceUnitState.DELETED)
@@ -55,7 +84,7 @@ class LeaderMonitor:
 
     def _override(self, leader: SimulatedBroker, bundle: str, entry: RecordEntry) -> None:
         record = entry.value
-        chosen = self._manager.placement.select(bundle)
+        chosen = self._manager.placement.select(bundle, leader)
         old = record.destination if record.state is ServiceUnitState.OWNED else record.source
         _log.info("the leader overrides %s of %s: %s", record.state, bundle, chosen)
         if chosen is None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.cluster import Cluster
 
 
@@ -37,11 +38,11 @@ class Placement:
         self._lock = threading.Lock()
         self._chosen: dict[str, str] = {}
 
-    def select(self, bundle: str) -> str | None:
-        """The eligible broker with the least load, or None where there is none."""
+    def select(self, bundle: str, decider: SimulatedBroker) -> str | None:
+        """The eligible broker with the least load, or None where there is none, as a broker decides it."""
         namespace = bundle.rpartition("/")[0]
-        live = [broker for broker in self._cluster.registered if self._cluster.alive(broker)]
-        eligible = find_eligible(namespace, live, self._cluster.isolation)
+        isolation = decider.policies.isolation(decider.configuration_client)
+        eligible = find_eligible(namespace, self._receiving(), isolation)
         if not eligible:
             return None
         with self._lock:
@@ -53,6 +54,12 @@ class Placement:
             chosen = min(eligible, key=lambda broker: (carried[broker], broker))
             self._chosen[bundle] = chosen
         return chosen
+
+    def _receiving(self) -> list[str]:
+        # A registration lasts a session time-out longer than its broker, and a silent broker is as good as gone.
+        now_s = self._cluster.clock()
+        alive = [broker for broker in map(self._cluster.alive, self._cluster.registered) if broker is not None]
+        return [broker.id for broker in alive if not broker.is_silent(now_s)]
 
     def settle(self, bundle: str) -> None:
         """Forget the choice for a bundle whose owner is in ZooKeeper now."""

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.cluster import Cluster
 from evenkeel.fleet.documents import encode, local_broker_data
 from evenkeel.fleet.traffic import BrokerUsage
+from evenkeel.model.errors import UnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -46,11 +48,18 @@ class LoadReports:
             owned.setdefault(owner, []).append(bundle)
         with self._lock:
             for broker in self._cluster.alive_brokers():
-                if not broker.is_frozen:
+                if broker.is_registered and not broker.is_frozen:
                     try:
                         self._report(broker, owned.get(broker.id, []), must_write)
-                    except KazooException as error:
+                    except (KazooException, KazooTimeoutError, UnavailableError) as error:
                         _log.debug("%s did not report: %r", broker.id, error)
+
+    def report(self, broker: SimulatedBroker) -> None:
+        """Write a broker's report now, as if it had never written one."""
+        with self._lock:
+            if broker.is_registered and not broker.is_frozen:
+                owned = [bundle for bundle, owner in self._owners().items() if owner == broker.id]
+                self._report(broker, owned, must_write=True)
 
     def build(self, broker: SimulatedBroker) -> dict[str, Any]:
         """The report of a broker as it would be now."""
@@ -71,6 +80,7 @@ class LoadReports:
         if must_write or self._is_due(broker.id, usage, len(bundles)):
             document = self._build(broker, bundles)
             broker.client.set(self._cluster.paths.broker(broker.id), encode(document))
+            broker.reported_s = self._cluster.clock()
             self._sent[broker.id] = _Sent(
                 self._cluster.clock(),
                 usage.load.message_rate_in + usage.load.message_rate_out,

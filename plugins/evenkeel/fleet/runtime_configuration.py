@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evenkeel.fleet.settings import FleetSettings
+from evenkeel.fleet.settings import FleetSettings, SessionExpiredPolicy
 
 MILLISECONDS_PER_S = 1000
 SECONDS_PER_MINUTE = 60
 
 
-def runtime_configuration(settings: FleetSettings, dynamic: Mapping[str, str]) -> dict[str, str]:
+def runtime_configuration(
+    settings: FleetSettings, dynamic: Mapping[str, str], policy: SessionExpiredPolicy
+) -> dict[str, str]:
     """Pulsar's configuration as a map of strings; dynamic values from /admin/configuration win."""
     return {
         "clusterName": settings.cluster,
@@ -36,7 +38,7 @@ def runtime_configuration(settings: FleetSettings, dynamic: Mapping[str, str]) -
         "defaultNamespaceBundleSplitAlgorithm": "range_equally_divide",
         "failureDomainsEnabled": "false",
         "preferLaterVersions": "false",
-        "zookeeperSessionExpiredPolicy": "shutdown",
+        "zookeeperSessionExpiredPolicy": policy.value,
         "metadataStoreSessionTimeoutMillis": str(int(settings.session_timeout_s * MILLISECONDS_PER_S)),
         **dynamic,
     }

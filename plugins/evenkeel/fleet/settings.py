@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from evenkeel.model.broker_states import HeartbeatTimeouts
 from evenkeel.model.errors import InputError
 
 MAX_BROKERS = 999
@@ -13,6 +14,13 @@ MODULAR_CLASS = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImp
 _CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 METADATA_STORE_VIEW_CLASS = f"{_CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl"
 SYSTEM_TOPIC_VIEW_CLASS = f"{_CHANNEL}.ServiceUnitStateTableViewImpl"
+
+
+class SessionExpiredPolicy(StrEnum):
+    """PIP-57's `zookeeperSessionExpiredPolicy`: what a broker does when its session is lost."""
+
+    RECONNECT = "reconnect"
+    SHUTDOWN = "shutdown"
 
 
 class LoadManagerKind(StrEnum):
@@ -53,6 +61,16 @@ class FleetSettings:
     """Give every second broker twice the cores and network of the others."""
 
     session_timeout_s: float = 10.0
+    session_expired_policy: SessionExpiredPolicy = SessionExpiredPolicy.RECONNECT
+    """What a broker does when its session is lost; Pulsar 4's default."""
+    session_retries: int = 2
+    """How often a session that does not start in place of a lost one is tried again before the broker shuts down."""
+    new_session_delay_s: float = 0.0
+    """How long a broker that lost its session takes to start another."""
+    stable_session_s: float = 180.0
+    """How long after a new session the leader leaves the bundles of absent brokers alone."""
+    configuration_zookeeper: str = ""
+    """Hosts of a configuration store of its own; empty where ZooKeeper holds both, in one session."""
     hand_over_delay_s: float = 0.02
     """How long a broker takes to close the topics of a bundle."""
     clients_look_up_after_s: float = 0.5
@@ -60,6 +78,10 @@ class FleetSettings:
     report_interval_s: float = 5.0
     report_max_interval_s: float = 900.0
     report_threshold_percent: float = 10.0
+    report_decider_timeout_s: float = 1800.0
+    """A broker that has not reported for so long is given no bundles by others."""
+    report_broker_timeout_s: float = 3600.0
+    """A broker that could not report for so long takes none any more, whoever gives them."""
     traffic_step_s: float = 5.0
     """How often the noise of the traffic changes."""
     monitor_interval_s: float = 60.0
@@ -74,6 +96,16 @@ class FleetSettings:
         kinds = [kind.value for kind in LoadManagerKind]
         _require(self.load_manager in kinds, "load_manager", self.load_manager, " or ".join(kinds))
         object.__setattr__(self, "load_manager", LoadManagerKind(self.load_manager))
+        policies = [policy.value for policy in SessionExpiredPolicy]
+        _require(
+            self.session_expired_policy in policies,
+            "session_expired_policy",
+            self.session_expired_policy,
+            " or ".join(policies),
+        )
+        object.__setattr__(self, "session_expired_policy", SessionExpiredPolicy(self.session_expired_policy))
+        _require(self.session_retries >= 0, "session_retries", self.session_retries, "0 or more")
+        _ = self.heartbeat_timeouts
         _require(1 <= self.brokers <= MAX_BROKERS, "brokers", self.brokers, f"1 to {MAX_BROKERS}")
         _require(self.bundles >= 1, "bundles", self.bundles, "1 or more")
         _require(0 <= self.idle_bundles <= self.bundles, "idle_bundles", self.idle_bundles, "0 to bundles")
@@ -83,8 +115,20 @@ class FleetSettings:
         _require(is_path, "root", self.root, "empty, or a path such as /pulsar")
         for name in ("session_timeout_s", "report_interval_s", "traffic_step_s", "monitor_interval_s"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
-        for name in ("hand_over_delay_s", "clients_look_up_after_s", "in_flight_limit_s", "tombstone_delay_s"):
+        for name in (
+            "hand_over_delay_s",
+            "clients_look_up_after_s",
+            "in_flight_limit_s",
+            "tombstone_delay_s",
+            "new_session_delay_s",
+            "stable_session_s",
+        ):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+
+    @property
+    def heartbeat_timeouts(self) -> HeartbeatTimeouts:
+        """KIP-343's two time-outs; refused unless the decider's is the shorter."""
+        return HeartbeatTimeouts(self.report_decider_timeout_s, self.report_broker_timeout_s)
 
     @property
     def broker_ids(self) -> tuple[str, ...]:

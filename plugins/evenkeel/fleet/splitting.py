@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
+from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.catalogue import BundleCatalogue
 from evenkeel.fleet.documents import bundles_data, encode
 from evenkeel.fleet.layout import parse_boundaries
@@ -23,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 
 def add_boundaries(
-    client: KazooClient, paths: PulsarPaths, catalogue: BundleCatalogue, namespace: str, cuts: Sequence[int]
+    broker: SimulatedBroker, paths: PulsarPaths, catalogue: BundleCatalogue, namespace: str, cuts: Sequence[int]
 ) -> None:
-    """Cut a namespace at more positions; repeating it changes nothing."""
-    points = _add_to_node(client, paths.local_policies(namespace), cuts)
+    """Let a broker cut a namespace at more positions, in both stores; repeating it changes nothing."""
+    points = _add_to_node(broker.client, paths.local_policies(namespace), cuts)
     catalogue.set_boundaries(namespace, points)
-    _add_to_node(client, paths.policies(namespace), cuts)
+    _add_to_node(broker.configuration_client, paths.policies(namespace), cuts)
 
 
 def _add_to_node(client: KazooClient, path: str, cuts: Sequence[int]) -> tuple[int, ...]:

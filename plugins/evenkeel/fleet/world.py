@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
@@ -17,20 +18,30 @@ CREATE_TIMEOUT_S = 60.0
 DEFAULT_NAMESPACE = "public/default"
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The two stores of a cluster, which may be one."""
+
+    local: KazooClient
+    configuration: KazooClient
+
+
 def write_world(
-    client: KazooClient, paths: PulsarPaths, settings: FleetSettings, layout: Layout, web_url: str, broker_url: str
+    stores: Stores, paths: PulsarPaths, settings: FleetSettings, layout: Layout, web_url: str, broker_url: str
 ) -> dict[str, tuple[int, ...]]:
     """Make what is missing, keep what is there, and return the boundaries that hold."""
+    client = stores.local
     nodes: dict[str, documents.Json | None] = {paths.failure_domains: None}
+    local: dict[str, documents.Json | None] = {}
     system = even_boundaries(SYSTEM_BUNDLES)
     everywhere = {**layout.boundaries, SYSTEM_NAMESPACE: system}
     for namespace, points in {**everywhere, DEFAULT_NAMESPACE: system}.items():
         nodes[paths.policies(namespace.partition("/")[0])] = documents.tenant(settings.cluster)
         nodes[paths.policies(namespace)] = documents.policies(settings.cluster, points)
     for namespace, points in everywhere.items():
-        nodes[paths.local_policies(namespace)] = documents.local_policies(points)
+        local[paths.local_policies(namespace)] = documents.local_policies(points)
     nodes[paths.cluster_node] = documents.cluster_data(web_url, broker_url)
-    nodes[paths.configuration] = {"loadBalancerSheddingEnabled": "true"}
+    local[paths.configuration] = {"loadBalancerSheddingEnabled": "true"}
     for domain, brokers in layout.failure_domains.items():
         nodes[paths.failure_domain(domain)] = documents.failure_domain(brokers)
     if layout.reserved_namespace is not None:
@@ -41,7 +52,8 @@ def write_world(
     base = paths.ownership_base(settings.load_manager)
     # Parents of bundle nodes are made now, so that 5,000 creations can be sent without waiting for each.
     ensure_paths(client, [base, *(f"{base}/{namespace}" for namespace in layout.boundaries)])
-    _create_missing(client, nodes)
+    _create_missing(client, local)
+    _create_missing(stores.configuration, nodes)
     return _read_boundaries(client, paths, everywhere)
 
 
