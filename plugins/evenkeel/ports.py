@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from evenkeel.model.observation import BundleView
-from evenkeel.model.plan import Step
-from evenkeel.model.run import JournalEntry, StepState
-from evenkeel.model.service_unit import ServiceUnitRecord
+from evenkeel.model.errors import EvenkeelError
+from evenkeel.model.observation import BundleView, StepStart
+from evenkeel.model.run import JournalEntry, PlanStanding, StepState
 
 
 class Clock(Protocol):
@@ -19,6 +18,8 @@ class Clock(Protocol):
 
     def monotonic_s(self) -> float: ...
 
+    def sleep(self, seconds: float) -> None: ...
+
 
 class ClusterView(Protocol):
     """The cluster as it is now; reading changes nothing."""
@@ -27,12 +28,20 @@ class ClusterView(Protocol):
         """Those of the brokers that are registered, with their incarnations."""
         ...
 
-    def policy_versions(self, paths: Sequence[str]) -> Mapping[str, int | None]:
-        """Versions of policy nodes now; None for a node that is gone."""
+    def changed_policies(self, planned: Mapping[str, int | None]) -> Sequence[str]:
+        """Policy nodes that other hands have changed since they had these versions; None stands for no node."""
         ...
 
-    def is_stopped(self) -> bool:
-        """Whether an operator has pulled the kill switch."""
+    def stopped_by(self) -> str | None:
+        """Who has pulled the kill switch, and why, in words; None while it is not pulled."""
+        ...
+
+    def leader(self) -> str | None:
+        """The broker that leads the cluster now, if there is one."""
+        ...
+
+    def boundaries(self, namespaces: Collection[str]) -> Mapping[str, frozenset[int]]:
+        """Where the ranges of namespaces begin and end now; a namespace that is gone has none."""
         ...
 
     def look(self, bundles: Sequence[str]) -> Mapping[str, BundleView]:
@@ -56,16 +65,40 @@ class GuardedWriter(Protocol):
         """Take the fence and answer the epoch; refuses while another writer lives."""
         ...
 
+    def open(self, standing: PlanStanding) -> Sequence[str]:
+        """Say that a run of the plan is under way, and clear up what dead runs left; answers warnings in words."""
+        ...
+
     def journal(self, plan_id: str) -> Mapping[int, JournalEntry]:
         """The plan's journal by the order of its steps."""
         ...
 
-    def begin(self, step: Step, view: BundleView, record: ServiceUnitRecord | None, entry: JournalEntry) -> None:
-        """Start a step and journal it; a step whose bundle or destination has changed raises RefusedError."""
+    def await_connection(self) -> None:
+        """Wait while the session is suspended; a lost one raises SessionLostError, now and ever after."""
         ...
 
-    def conclude(self, entry: JournalEntry) -> None:
-        """Journal what became of a step."""
+    def connected_for_s(self) -> float:
+        """How long the session has been connected without a break."""
+        ...
+
+    def pause_native_balancer(self) -> bool:
+        """Keep Pulsar from moving and splitting bundles by itself until `close`; False where it does not anyway."""
+        ...
+
+    def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
+        """Start steps and journal them; answers by order those that were not begun, for sure, and why.
+
+        A RefusedError speaks of one step: its bundle or its destination has changed. A FencedOutError, or any other
+        error, is the end of the writer.
+        """
+        ...
+
+    def conclude(self, entries: Sequence[JournalEntry]) -> None:
+        """Journal what became of steps, all of them or none."""
+        ...
+
+    def close(self, standing: PlanStanding) -> Sequence[str]:
+        """Give Pulsar its own balancer back and say how the run ended; answers warnings in words."""
         ...
 
     def release(self) -> None:

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from evenkeel.adapters import broker_http
+from evenkeel.adapters.broker_access import BrokerAccess
 from evenkeel.adapters.broker_http import PooledBrokerHttp
 
 TIMEOUT_S = 1.0
@@ -51,7 +52,7 @@ def broker() -> Iterator[str]:
 
 def test_answers_come_in_the_order_of_the_urls(broker: str) -> None:
     urls = [f"{broker}/ok", f"{broker}/token", f"{broker}/denied", f"{broker}/ok"]
-    with PooledBrokerHttp(TIMEOUT_S, {"Authorization": "Bearer t"}) as http:
+    with PooledBrokerHttp(TIMEOUT_S, BrokerAccess(token="t")) as http:
         answers = http.fetch(urls)
     assert [a.url for a in answers] == urls
     assert [a.body for a in answers] == [b"{}", b"Bearer t", None, b"{}"]

@@ -11,6 +11,7 @@ from evenkeel.adapters.cluster_reader import read_cluster
 from evenkeel.adapters.extensible_reader import METRICS_PATH, TOPICS_PATH
 from evenkeel.adapters.lake import from_arrow
 from evenkeel.adapters.snapshots import SnapshotContent
+from evenkeel.model.errors import RefusedError
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, LoadManager, Topic
 from support.znodes import (
@@ -247,3 +248,64 @@ def test_system_topic_view_refuses_two_owners_by_name() -> None:
     owned_by(cluster, "b2", LOW, HIGH)
     with pytest.raises(Exception, match=f"{LOW} is owned by two brokers, b1:8080 and b2:8080"):
         take(cluster)
+
+
+def test_incarnation_older_than_one_seen_is_refused() -> None:
+    """The first look finds a restarted broker, a later one the broker before the restart: an old copy answers."""
+    cluster = small_extensible()
+    path, looks = "/loadbalance/brokers/b2:8080", 0
+
+    def set_back(paths: Sequence[str]) -> None:
+        nonlocal looks
+        if path in paths:
+            looks += 1
+            cluster.tree.put(path, cluster.tree.document(path), czxid=12 if looks > 1 else 20)
+
+    cluster.tree.before_read = set_back
+    with pytest.raises(RefusedError, match="broker b2:8080 is registered as incarnation 12, but 20 was seen before"):
+        take(cluster)
+
+
+def test_bundle_of_another_session_than_its_brokers_registration_means_two_brokers_under_one_id() -> None:
+    cluster = small_modular()
+    register_with_session(cluster, 7)
+    own_with_session(cluster, 8)
+    with pytest.raises(RefusedError, match="two brokers are registered or own bundles under the id b1:8080"):
+        take(cluster)
+    assert cluster.pauses_s, "it was looked at again before it was refused"
+
+
+def test_broker_that_takes_a_new_session_while_it_is_read_is_no_second_broker() -> None:
+    cluster = small_modular()
+    register_with_session(cluster, 7)
+    own_with_session(cluster, 8)
+    looks = 0
+
+    def register_anew(paths: Sequence[str]) -> None:
+        nonlocal looks
+        looks += "/loadbalance/brokers/b1:8080" in paths
+        if looks > 2:
+            register_with_session(cluster, 8)
+
+    cluster.tree.before_read = register_anew
+    assert bundles_of(take(cluster))[LOW].owner == "b1:8080"
+
+
+def test_broker_that_has_been_silent_past_its_own_time_out_is_noted() -> None:
+    cluster = small_modular()
+    path = "/loadbalance/brokers/b2:8080"
+    report = cluster.tree.document(path) | {"lastUpdate": SMALL_TAKEN_MS - 4_000_000}
+    cluster.tree.put(path, report, czxid=12, mzxid=50)
+    content = take(cluster)
+    assert brokers_of(content)["b2:8080"].state == "Inactive"
+    assert "broker b2:8080 has not reported for 4000 s: it is taken to refuse new bundles" in content.notes
+
+
+def register_with_session(cluster: RecordedCluster, session_id: int) -> None:
+    path = "/loadbalance/brokers/b1:8080"
+    cluster.tree.put(path, cluster.tree.document(path), czxid=11, mzxid=50, ephemeral_owner=session_id)
+
+
+def own_with_session(cluster: RecordedCluster, session_id: int) -> None:
+    path = f"/namespace/acme/orders/{LOW}"
+    cluster.tree.put(path, cluster.tree.document(path), mzxid=40, ephemeral_owner=session_id)

@@ -3,87 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from evenkeel.adapters.cluster_view import ZooKeeperClusterView
-from evenkeel.adapters.lake import Lake
 from evenkeel.adapters.plans import PlanStore
 from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.snapshots import SnapshotStore
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
-from evenkeel.fleet.fleet import Fleet
-from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError, RefusedError, UnavailableError
 from evenkeel.model.moments import parse_time
-from evenkeel.model.run import RunState, StepResult, StepState
+from evenkeel.model.run import RunState, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, LoadManager
 from evenkeel.stages.apply import apply_plan
 from evenkeel.stages.snapshot import take_snapshot
 from evenkeel.stages.verify import verify_run
-from support.fleets import running_fleet
 from support.plans import make_transfers, rows, store_plan
+from support.scenes import SETTINGS, Scene
 from support.waiting import eventually
 
-SETTINGS = Settings(session_timeout_s=2.0, step_deadline_s=10.0, verify_wait_s=5.0)
 KINDS = ("extensible", "modular")
-
-
-@dataclasses.dataclass
-class Scene:
-    """A running fleet, an empty lake, and a snapshot of the one in the other."""
-
-    fleet: Fleet
-    lake: Lake
-    connection: ClusterConnection
-    client: KazooClient
-
-    def plan(self, count: int = 5, **wishes: object) -> str:
-        manifest = take_snapshot(self.lake, self.connection, SETTINGS)
-        return store_plan(self.lake, manifest, make_transfers(self.lake, manifest, count), **wishes)  # type: ignore[arg-type]
-
-    def apply(self, plan_id: str, **wishes: object) -> tuple[RunState, list[StepResult], str]:
-        run = apply_plan(self.lake, plan_id, self.connection, SETTINGS, **wishes)  # type: ignore[arg-type]
-        return run.state, list(run.results), run.detail
-
-    def journal(self, plan_id: str) -> list[dict[str, object]]:
-        base = f"{self.connection.home}/plans/{plan_id}/steps"
-        return [json.loads(self.client.get(f"{base}/{name}")[0]) for name in sorted(self.client.get_children(base))]
-
-    @property
-    def is_untouched(self) -> bool:
-        """Whether nothing was ever written under /evenkeel."""
-        return self.client.exists(self.connection.evenkeel_root) is None
-
-
-@pytest.fixture
-def stage(
-    zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient, tmp_path: Path
-) -> Iterator[Callable[..., Scene]]:
-    """Set a scene of a kind; the fleet ends with the test."""
-    with ExitStack() as stack:
-
-        def build(kind: str = "extensible", **settings: object) -> Scene:
-            wishes = {"brokers": 3, "bundles": 24, "load_manager": kind} | settings
-            fleet = stack.enter_context(running_fleet(zookeeper, pulsar_root, **wishes))
-            connection = ClusterConnection(
-                fleet.settings.cluster,
-                zookeeper.connect_string,
-                pulsar_root=pulsar_root,
-                evenkeel_root=f"{pulsar_root}/evenkeel",
-            )
-            return Scene(fleet, Lake(str(tmp_path / "lake")), connection, client)
-
-        yield build
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,7 +12,7 @@ from evenkeel.adapters.plans import PlanStore
 from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.model.approval import Approval
 from evenkeel.model.moments import format_time
-from evenkeel.model.plan import Plan, Step, StepKind, digest_rows, invert
+from evenkeel.model.plan import BrokerBalance, Plan, Step, StepKind, digest_rows, invert
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, PolicyDocument, SnapshotManifest
 from evenkeel.model.verdict import Check, Verdict
@@ -70,6 +70,7 @@ def store_plan(
     expires_at: datetime | None = None,
     is_passed: bool | None = True,
     is_approved: bool = True,
+    balances: Sequence[BrokerBalance] = (),
 ) -> str:
     """Store a plan with its verdict (None: not judged) and its approval; answers the plan id."""
     policies: list[PolicyDocument] = rows(lake, manifest, "policies", PolicyDocument)
@@ -87,7 +88,7 @@ def store_plan(
         step_counts={"transfers": len(steps), "splits": 0, "unloads": 0},
         steps_sha256=digest_rows(steps),
         rejections_sha256=digest_rows([]),
-        brokers_sha256=digest_rows([]),
+        brokers_sha256=digest_rows(balances),
         inverse_sha256=digest_rows(invert(list(steps))),
         balance={"before": {}, "after": {}},
         bounds={"moves": 0},
@@ -101,7 +102,7 @@ def store_plan(
         library_version=__version__,
     )
     plans = PlanStore(lake)
-    plans.write(plan, steps, [], [])
+    plans.write(plan, steps, [], balances)
     if is_passed is not None:
         check = Check("plan_steps", "made_by_hand", "critical", is_passed, "a check", "the test says so")
         plans.write_verdict(plan.plan_id, Verdict(f"plan {plan.plan_id[:12]}", (check,), __version__))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 import httpx
+
+from evenkeel.adapters.broker_access import BrokerAccess
 
 HTTP_OK = 200
 PARALLEL_REQUESTS = 32
@@ -37,7 +39,8 @@ class BrokerHttp(Protocol):
 class PooledBrokerHttp:
     """The HTTP service of running brokers."""
 
-    def __init__(self, timeout_s: float, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, timeout_s: float, access: BrokerAccess | None = None) -> None:
+        access = access or BrokerAccess()
         self._timeout_s = timeout_s
         # Brokers are reached directly: a proxy of the environment is for the way out, and would see the token.
         self._client = httpx.Client(
@@ -45,7 +48,8 @@ class PooledBrokerHttp:
             limits=httpx.Limits(max_connections=PARALLEL_REQUESTS),
             follow_redirects=False,
             trust_env=False,
-            headers=headers,
+            headers=access.headers,
+            verify=access.tls(),
         )
 
     def __enter__(self) -> Self:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import queue
+import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Protocol
 
 from kazoo.protocol.states import WatchedEvent
 
+from evenkeel.adapters.json_documents import JsonObject
+from evenkeel.adapters.namespaces_reader import LOCAL_POLICIES_PATH, parse_boundaries
+from evenkeel.adapters.native_balancer import NativeBalancer
 from evenkeel.adapters.ownership import decode_ephemeral
+from evenkeel.adapters.policy_reader import CONFIGURATION_PATH
 from evenkeel.adapters.zookeeper import Node, ZooKeeperSession
 from evenkeel.adapters.zookeeper_reading import to_znode
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.observation import BundleView
+from evenkeel.model.orders import Order
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+
+TOGETHER_S = 0.008
+EXTENSIBLE_LEADER = "/loadbalance/extension/leader"
+MODULAR_LEADER = "/loadbalance/leader"
 
 
 class Ownership(Protocol):
@@ -63,58 +73,115 @@ class ZooKeeperClusterView:
         configuration: ZooKeeperSession,
         connection: ClusterConnection,
         ownership: Ownership,
+        native: NativeBalancer | None = None,
+        leader_path: str = EXTENSIBLE_LEADER,
     ) -> None:
         self._session = session
         self._configuration = configuration
         self._connection = connection
         self._ownership = ownership
-        self._changes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._native = native
+        self._leader = f"{connection.pulsar_root}{leader_path}"
+        self._changes: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._bundle_by_path: dict[str, str] = {}
+        self._are_watches_gone = threading.Event()
+        self._is_stop_watched = threading.Event()
+        self._incarnations: dict[str, int | None] = {}
+        self._registered_as_of: int | None = None
 
     def incarnations(self, brokers: Collection[str]) -> Mapping[str, int]:
-        named = sorted(brokers)
-        nodes = self._session.read([registration_path(self._connection.pulsar_root, broker) for broker in named])
-        return {broker: node.stat.czxid for broker, node in zip(named, nodes, strict=True) if node is not None}
+        # The parent's pzxid moves whenever a broker registers or leaves, so one small answer proves all that is known.
+        stat = self._session.stat(registration_path(self._connection.pulsar_root, "").rstrip("/"))
+        as_of = None if stat is None else int(stat.pzxid)
+        if as_of != self._registered_as_of:
+            self._incarnations, self._registered_as_of = {}, as_of
+        unknown = sorted(set(brokers) - set(self._incarnations))
+        nodes = self._session.read([registration_path(self._connection.pulsar_root, broker) for broker in unknown])
+        for broker, node in zip(unknown, nodes, strict=True):
+            self._incarnations[broker] = None if node is None else int(node.stat.czxid)
+        return {broker: found for broker in brokers if (found := self._incarnations[broker]) is not None}
 
-    def policy_versions(self, paths: Sequence[str]) -> Mapping[str, int | None]:
-        versions: dict[str, int | None] = {}
+    def changed_policies(self, planned: Mapping[str, int | None]) -> Sequence[str]:
+        changed = []
         for session, is_own in ((self._session, True), (self._configuration, False)):
-            mine = [path for path in paths if self._is_local(path) == is_own]
+            mine = sorted(path for path in planned if self._is_local(path) == is_own)
             for path, node in zip(mine, session.read(mine), strict=True):
-                versions[path] = None if node is None else node.stat.version
-        return versions
+                if planned[path] not in self._versions(path, node):
+                    changed.append(path)
+        return changed
 
-    def is_stopped(self) -> bool:
-        (node,) = self._session.read([f"{self._connection.home}/stop"])
-        return node is not None
+    def stopped_by(self) -> str | None:
+        # Pulling the switch raises the fence too, so a late word of the watch lets no step through.
+        if self._is_stop_watched.is_set():
+            return None
+        self._is_stop_watched.set()
+        (node,) = self._session.read([f"{self._connection.home}/stop"], lambda event: self._is_stop_watched.clear())
+        if node is None:
+            return None
+        self._is_stop_watched.clear()
+        order = Order.decode(node.data)
+        return f"{order.who}: {order.reason or 'no reason was given'}"
+
+    def leader(self) -> str | None:
+        (node,) = self._session.read([self._leader])
+        return None if node is None else JsonObject.decode(node.data, self._leader).optional_text("brokerId")
+
+    def boundaries(self, namespaces: Collection[str]) -> Mapping[str, frozenset[int]]:
+        named = sorted(namespaces)
+        paths = [f"{self._connection.pulsar_root}{LOCAL_POLICIES_PATH}/{namespace}" for namespace in named]
+        found: dict[str, frozenset[int]] = {}
+        for namespace, path, node in zip(named, paths, self._session.read(paths), strict=True):
+            ranges = () if node is None else parse_boundaries(namespace, to_znode(path, (node.data, node.stat))).ranges
+            found[namespace] = frozenset(end for part in ranges for end in (part.lower, part.upper))
+        return found
 
     def look(self, bundles: Sequence[str]) -> Mapping[str, BundleView]:
-        by_path = {self._ownership.path(bundle): bundle for bundle in bundles}
-        nodes = self._session.read(list(by_path), partial(self._on_change, by_path))
+        paths = [self._ownership.path(bundle) for bundle in bundles]
+        self._bundle_by_path.update(zip(paths, bundles, strict=True))
+        nodes = self._session.read(paths, self._on_change)
         return {
             bundle: BundleView(bundle, ServiceUnitState.INIT, None)
             if node is None
             else self._ownership.view(bundle, node)
-            for bundle, node in zip(by_path.values(), nodes, strict=True)
+            for bundle, node in zip(bundles, nodes, strict=True)
         }
 
     def next_changes(self, timeout_s: float) -> frozenset[str]:
-        changed = set()
+        changed: set[str] = set()
         try:
-            changed.add(self._changes.get(timeout=timeout_s))
+            self._note(self._changes.get(timeout=timeout_s), changed)
+            # A hand-over is several changes in a row: a moment's patience reads them as one.
+            time.sleep(TOGETHER_S)
             while True:
-                changed.add(self._changes.get_nowait())
+                self._note(self._changes.get_nowait(), changed)
         except queue.Empty:
             return frozenset(changed)
 
-    def _on_change(self, by_path: Mapping[str, str], event: WatchedEvent) -> None:
-        # kazoo drops its watches with the connection and says so without a path: then all must be looked at again.
-        for bundle in [by_path[event.path]] if event.path in by_path else by_path.values():
-            self._changes.put(bundle)
+    def _on_change(self, event: WatchedEvent) -> None:
+        if event.path is not None:
+            self._changes.put(event.path)
+        elif not self._are_watches_gone.is_set():
+            # kazoo drops its watches with the connection and says so, once for each, without a path.
+            self._are_watches_gone.set()
+            self._changes.put(None)
+
+    def _note(self, path: str | None, changed: set[str]) -> None:
+        if path is None:
+            self._are_watches_gone.clear()
+            changed.update(self._bundle_by_path.values())
+        else:
+            changed.add(self._bundle_by_path[path])
+
+    def _versions(self, path: str, node: Node | None) -> frozenset[int | None]:
+        """The versions of a node that mean the same to other hands as the one that it has now."""
+        if self._native is not None and path == f"{self._connection.pulsar_root}{CONFIGURATION_PATH}":
+            return self._native.equal_versions(node)
+        return frozenset({None if node is None else int(node.stat.version)})
 
     def _is_local(self, path: str) -> bool:
         """Local policies and switches are in the cluster's own store, all other policies in the configuration store."""
         below = path.removeprefix(self._connection.pulsar_root)
-        return below.startswith("/admin/local-policies/") or below == "/admin/configuration"
+        return below.startswith(f"{LOCAL_POLICIES_PATH}/") or below == CONFIGURATION_PATH
 
 
 def registration_path(pulsar_root: str, broker: str) -> str:

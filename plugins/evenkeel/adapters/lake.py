@@ -67,9 +67,9 @@ class Lake:
     def read_table(self, path: str) -> pa.Table:
         data = self.read(path)
         try:
-            # Arrow's own buffer and this thread alone: a process that ends while one of Arrow's threads still holds
-            # a Python file aborts, after it has done all its work.
-            return pq.read_table(pa.BufferReader(data), use_threads=False, pre_buffer=False)
+            # This thread alone: a process that ends while one of Arrow's threads still holds a Python file or buffer
+            # aborts, after it has done all its work. `pq.read_table` reads by datasets, which use threads in any case.
+            return pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.uri_of(path)} is not Parquet ({error})", "make the artifact anew") from error
 

@@ -76,10 +76,11 @@ class BrokerReport:
 
     def may_predate(self, change: Change) -> bool:
         """Whether the broker may have counted before a change, so that disagreeing with it proves nothing."""
-        if self.zxid is not None and change.zxid is not None:
-            return change.zxid > self.zxid
+        if self.zxid is not None and change.zxid is not None and change.zxid > self.zxid:
+            return True
         if change.time_ms is not None:
-            # A broker counts once a period and keeps giving out that count; one period more covers the clocks.
+            # A broker counts once a period and keeps giving out that count, also in reports that it writes after the
+            # change; one period more covers the clocks.
             return change.time_ms / 1000 >= self.made_at.timestamp() - 2 * self.stats_period_s
         return False
 

@@ -29,7 +29,8 @@ _RANGE_NAME = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
 class Claim:
     """What is known of a bundle's owner.
 
-    `parties` may all report its load, since it may be changing hands; a `rival` says that it owns it too.
+    `parties` may all report its load, since it may be changing hands; a `rival` says that it owns it too. `session_id`
+    is the ZooKeeper session that the claim ends with, 0 where it ends with none.
     """
 
     origin: str
@@ -40,6 +41,7 @@ class Claim:
     version_id: int | None = None
     znode_version: int | None = None
     rival: str | None = None
+    session_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ def decode_ephemeral(node: ZNode, brokers: Mapping[str, str]) -> Claim:
         parties=frozenset({owner}),
         change=Change(node.mzxid, node.mtime_ms),
         znode_version=node.version,
+        session_id=node.ephemeral_owner,
     )
 
 

@@ -1,31 +1,71 @@
-"""Pulsar's admin API, as far as a step needs it."""
+"""Pulsar's admin API, as far as a step needs it: transfer, unload, split, and the lookup that drives them home."""
 
 from __future__ import annotations
 
 import logging
+import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
+from evenkeel.adapters.broker_access import BrokerAccess
+from evenkeel.adapters.registrations import Registration
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import EvenkeelError, RefusedError, UnavailableError
 
 MAX_REDIRECTS = 5
+MOST_ATTEMPTS = 4
+MOST_TRANSFERS = 3
+RETRY_DELAY_S = 0.5
 # Pulsar looks a persistent topic up only if it exists or may be made; of a non-persistent one it does not ask.
 LOOKUP_DOMAIN = "non-persistent"
 MOST_TOPIC_NAMES_TRIED = 1_000_000
+LONGEST_REASON = 200
+NOT_NOW = frozenset({429, 503})
 log = logging.getLogger(__name__)
 
 
 class PulsarAdmin:
-    """Admin calls to registered brokers; a redirect is followed only to one of them."""
+    """Admin calls to registered brokers; a redirect is followed only to one of them.
 
-    def __init__(self, url_by_broker: Mapping[str, str], timeout_s: float) -> None:
-        self._url_by_broker = url_by_broker
-        self._client = httpx.Client(timeout=timeout_s, follow_redirects=False, trust_env=False)
+    Calls that change something are made again only where the first one surely changed nothing: nobody was
+    reached, or the broker said "not now". A modular broker obeys a repeated unload although the bundle has
+    arrived by then, and cuts its clients off twice. After any other trouble only the owner, read later, tells.
+    """
+
+    def __init__(
+        self,
+        url_by_broker: Mapping[str, str],
+        timeout_s: float,
+        access: BrokerAccess | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        reread: Callable[[], Sequence[Registration]] | None = None,
+    ) -> None:
+        access = access or BrokerAccess()
+        self._timeout_s = timeout_s
+        self._may_leave_tls = not access.prefers_tls
+        self._sleep = sleep
+        self._reread = reread
+        self._learn(url_by_broker)
+        self._client = httpx.Client(
+            timeout=timeout_s, follow_redirects=False, trust_env=False, headers=access.headers, verify=access.tls()
+        )
+
+    @classmethod
+    def of(
+        cls,
+        registrations: Sequence[Registration],
+        timeout_s: float,
+        access: BrokerAccess,
+        reread: Callable[[], Sequence[Registration]] | None = None,
+    ) -> Self:
+        """An admin client of the brokers that are registered; `reread` finds those that came later."""
+        admin = cls({r.broker_id: r.web_url for r in registrations}, timeout_s, access, reread=reread)
+        admin._learn_registered(registrations)
+        return admin
 
     def __enter__(self) -> Self:
         return self
@@ -35,55 +75,149 @@ class PulsarAdmin:
     ) -> None:
         self._client.close()
 
-    def transfer(self, bundle: str, source: str, destination: str) -> None:
+    def transfer(self, bundle: str, owner: str, destination: str) -> None:
         """Ask for a bundle to be handed over, then drive it home.
 
         A modular cluster keeps the destination in its leader's memory and honours it at the next lookup, so the
         bundle is looked up at once rather than left to the clients. Only a call that plainly changed nothing is
-        refused. After any other answer the bundle may be on its way: then only its owner, read later, tells.
+        refused.
         """
         name = BundleName.parse(bundle)
+        # Found before the call: a range too narrow to be looked up must not be unloaded.
         topic = name_topic_inside(name)
-        unload = f"/admin/v2/namespaces/{name.namespace}/{name.range}/unload?destinationBroker={destination}"
-        answer = self._call("PUT", source, unload)
-        if answer.is_client_error:
-            raise RefusedError(
-                f"broker {source} refused to unload {bundle} ({answer.status_code})", "see what the broker logs"
-            )
-        if not answer.is_success:
-            log.warning("broker %s answered %d to the unload of %s", source, answer.status_code, bundle)
-        self._look_up(f"/lookup/v2/topic/{LOOKUP_DOMAIN}/{name.namespace}/{topic}", destination, bundle)
+        deadline_s = time.monotonic() + self._timeout_s / 2
+        for _ in range(MOST_TRANSFERS):
+            self._change(owner, f"unload {bundle}", f"{_path(name)}/unload?destinationBroker={destination}")
+            found = self._drive_home(name, topic, destination)
+            if found in (None, destination):
+                return
+            log.warning("%s was to go to %s, and a lookup found it at %s", bundle, destination, found)
+            # A client's lookup may come between the leader's note of the destination and the unload, and use it up:
+            # then the bundle is back where it was. Anywhere else it is not for this call to move it again.
+            if found != owner or time.monotonic() > deadline_s:
+                return
 
-    def _look_up(self, path: str, broker: str, bundle: str) -> None:
+    def unload(self, bundle: str, owner: str) -> None:
+        """Ask for a bundle to be given up; whoever looks it up next makes the cluster choose an owner."""
+        self._change(owner, f"unload {bundle}", f"{_path(BundleName.parse(bundle))}/unload")
+
+    def split(self, bundle: str, owner: str, boundary: int) -> None:
+        """Ask for a bundle to be cut in two at a boundary; both halves stay with the owner.
+
+        Pulsar cuts only where the bundle has two topics or more, and some versions do nothing without saying so.
+        """
+        name = BundleName.parse(bundle)
+        if not name.range.lower < boundary < name.range.upper:
+            raise RefusedError(f"0x{boundary:08x} does not lie inside {bundle}", "choose a boundary inside the range")
+        query = "unload=false&splitAlgorithmName=specified_positions_divide"
+        self._change(owner, f"split {bundle}", f"{_path(name)}/split?{query}", [boundary])
+
+    def lookup(self, bundle: str, broker: str) -> str | None:
+        """Who serves a bundle by a broker's word; a bundle without an owner is given one by this. None if unknown."""
+        name = BundleName.parse(bundle)
+        return self._look_up(name, name_topic_inside(name), broker)
+
+    def _drive_home(self, name: BundleName, topic: str, destination: str) -> str | None:
         try:
-            answer = self._call("GET", broker, path)
+            return self._look_up(name, topic, destination)
         except EvenkeelError as error:
-            log.warning("%s could not be looked up, its clients will do so: %s", bundle, error)
-            return
-        if not answer.is_success:
-            log.warning("lookup of %s answered %d, its clients will do so", bundle, answer.status_code)
+            log.warning("%s could not be looked up, its clients will do so: %s", name, error)
+            return None
 
-    def _call(self, method: str, broker: str, path: str) -> httpx.Response:
-        url = self._url_by_broker[broker] + path
+    def _look_up(self, name: BundleName, topic: str, broker: str) -> str | None:
+        answer = self._call("GET", broker, f"/lookup/v2/topic/{LOOKUP_DOMAIN}/{name.namespace}/{topic}")
+        if not answer.is_success:
+            raise UnavailableError(
+                f"broker {broker} found no owner of {name} ({_tell(answer)})", "see that brokers are up and may own it"
+            )
+        try:
+            document = answer.json()
+            urls = [document.get("httpUrl"), document.get("httpUrlTls")]
+        except (ValueError, AttributeError):
+            return None
+        return next(
+            (self._broker_by_origin[o] for url in urls if url and (o := _origin(url)) in self._broker_by_origin), None
+        )
+
+    def _change(self, owner: str, what: str, path: str, body: Any = None) -> None:
+        answer = self._call("PUT", owner, path, body)
+        if answer.is_client_error:
+            raise RefusedError(f"broker {owner} refused to {what} ({_tell(answer)})", "see what the broker logs")
+        if not answer.is_success:
+            log.warning("broker %s answered to %s: %s", owner, what, _tell(answer))
+
+    def _call(self, method: str, broker: str, path: str, body: Any = None) -> httpx.Response:
+        """Make a call, a few times where it may be repeated; the last answer or failure counts."""
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            if attempt > 1:
+                self._sleep(RETRY_DELAY_S * 2 ** (attempt - 2))
+            try:
+                answer = self._follow(method, broker, path, body)
+            except _CallFailedError as error:
+                if attempt < MOST_ATTEMPTS and (method == "GET" or error.reached_nobody):
+                    continue
+                raise
+            is_passing = answer.status_code in NOT_NOW or (method == "GET" and answer.is_server_error)
+            if not is_passing or attempt == MOST_ATTEMPTS:
+                return answer
+        raise AssertionError("the last attempt returns or raises")
+
+    def _follow(self, method: str, broker: str, path: str, body: Any) -> httpx.Response:
+        url = httpx.URL(self._url_of(broker) + path)
         for _ in range(MAX_REDIRECTS):
-            response = self._send(method, url)
+            response = self._send(method, url, body)
             if not response.is_redirect:
                 return response
-            url = self._require_registered(response.headers.get("location", ""))
+            url = self._require_registered(url, response.headers.get("location", ""))
         raise UnavailableError(f"{method} {path} was redirected {MAX_REDIRECTS} times", "look into the brokers")
 
-    def _send(self, method: str, url: str) -> httpx.Response:
+    def _send(self, method: str, url: httpx.URL, body: Any) -> httpx.Response:
         try:
-            return self._client.request(method, url)
-        except httpx.HTTPError as error:
-            raise UnavailableError(
-                f"{method} {url} failed ({type(error).__name__})", "see that the broker answers"
-            ) from error
+            return self._client.request(method, url, json=body)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _CallFailedError(method, url, error) from error
 
-    def _require_registered(self, location: str) -> str:
-        if not any(location.startswith(f"{url}/") for url in self._url_by_broker.values()):
-            raise RefusedError(f"a broker redirects to {location}, which is not registered", "look into that broker")
-        return location
+    def _learn(self, url_by_broker: Mapping[str, str], other_urls: Sequence[str] = ()) -> None:
+        self._url_by_broker = dict(url_by_broker)
+        self._broker_by_origin = {_origin(url): broker for broker, url in url_by_broker.items()}
+        self._registered = frozenset({*self._broker_by_origin, *map(_origin, other_urls)})
+
+    def _learn_registered(self, registrations: Sequence[Registration]) -> None:
+        # A broker may redirect to the plain address of another one; a token must not follow it there.
+        urls = [url for r in registrations for url in r.urls if url.startswith("http") and self._may_leave_tls]
+        self._learn({r.broker_id: r.web_url for r in registrations}, urls)
+
+    def _is_registered(self, origin: tuple[str, str, int | None]) -> bool:
+        if origin not in self._registered and self._reread is not None:
+            # The leader may have come after the run began.
+            self._learn_registered(self._reread())
+        return origin in self._registered
+
+    def _url_of(self, broker: str) -> str:
+        url = self._url_by_broker.get(broker)
+        if url is None:
+            raise RefusedError(f"broker {broker} is not registered", "see that it runs, then apply the plan again")
+        return url
+
+    def _require_registered(self, here: httpx.URL, location: str) -> httpx.URL:
+        try:
+            target = here.join(location)
+        except httpx.InvalidURL:
+            target = httpx.URL("")
+        if not location or target.userinfo or not self._is_registered(_origin(str(target))):
+            raise RefusedError(f"a broker redirects to {location!r}, which is not registered", "look into that broker")
+        return target
+
+
+class _CallFailedError(UnavailableError):
+    """A call without an answer; `reached_nobody` if it cannot have had an effect."""
+
+    def __init__(self, method: str, url: httpx.URL, error: Exception) -> None:
+        super().__init__(f"{method} {url} failed ({type(error).__name__})", "see that the broker answers")
+        self.reached_nobody = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return UnavailableError, (self.cause, self.remedy)
 
 
 def name_topic_inside(bundle: BundleName) -> str:
@@ -93,3 +227,27 @@ def name_topic_inside(bundle: BundleName) -> str:
         if zlib.crc32(f"{LOOKUP_DOMAIN}://{bundle.namespace}/{name}".encode()) in bundle.range:
             return name
     raise RefusedError(f"the range of {bundle} is too narrow to look up", "let a client connect to it")
+
+
+def _path(name: BundleName) -> str:
+    return f"/admin/v2/namespaces/{name.namespace}/{name.range}"
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port: what makes two addresses one server."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return "", url, None
+    return parts.scheme, parts.host, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _tell(answer: httpx.Response) -> str:
+    """A broker's answer in few words: the status, and the first telling line of what it says."""
+    try:
+        reason = str(answer.json()["reason"])
+    except (ValueError, KeyError, TypeError):
+        reason = answer.text
+    lines = [line.removeprefix("Message:").strip() for line in reason.splitlines()]
+    telling = next((line for line in lines if line and not line.startswith("---")), "")
+    return f"{answer.status_code} {telling[:LONGEST_REASON]}".strip()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evenkeel.adapters.lake import Lake
 from evenkeel.model.errors import InputError
-from evenkeel.model.run import RunRecord
+from evenkeel.model.run import RunRecord, RunState
+from evenkeel.model.run_events import RunEvent, decode_events, encode_events
 
 
 class RunStore:
@@ -15,9 +17,25 @@ class RunStore:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def write(self, run: RunRecord) -> str:
-        self._lake.put_json(f"runs/{run.run_id}/run.json", run.to_json())
-        return self._lake.uri_of(f"runs/{run.run_id}")
+    def write(self, run: RunRecord, events: Sequence[RunEvent] = (), metrics: str = "") -> str:
+        """Store a run: its events and counts first, then the record that commits them."""
+        folder = f"runs/{run.run_id}"
+        if events:
+            self._lake.put_if_absent(f"{folder}/events.jsonl", encode_events(events))
+        if metrics:
+            self._lake.put_if_absent(f"{folder}/metrics.prom", metrics.encode())
+        self._lake.put_json(f"{folder}/run.json", run.to_json())
+        return self._lake.uri_of(folder)
+
+    def read_events(self, run_id: str) -> list[RunEvent]:
+        """What a run decided, in order."""
+        path = f"runs/{run_id}/events.jsonl"
+        return decode_events(self._lake.read(path), self._lake.uri_of(path))
+
+    def has_lost(self, cluster: str, epoch: int) -> bool:
+        """Whether the run of an epoch ended by losing its session."""
+        runs = [self.load(name) for name in self.ids() if name.endswith(f"-{epoch:06d}")]
+        return any(run.cluster == cluster and run.epoch == epoch and run.state is RunState.LOST for run in runs)
 
     def ids(self) -> list[str]:
         return self._lake.names("runs")

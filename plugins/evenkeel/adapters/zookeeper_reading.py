@@ -13,7 +13,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from evenkeel.adapters.zookeeper_security import client_options, require_admission
 from evenkeel.model.errors import InputError, UnavailableError
+from evenkeel.model.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
 # Requests under way at a time: enough to hide the round trip, few enough not to crowd out the brokers' own.
 WINDOW_REQUESTS = 512
@@ -101,7 +103,7 @@ class KazooTree:
             raise UnavailableError(f"ZooKeeper lost the request for {path} ({type(error).__name__})", remedy) from error
 
 
-def connect(hosts: str, timeout_s: float) -> KazooClient:
+def connect(hosts: str, timeout_s: float, security: ZooKeeperSecurity = NO_SECURITY) -> KazooClient:
     """A connected client without a chroot; an ensemble that does not answer in time is named."""
     if "/" in hosts:
         raise InputError(
@@ -110,7 +112,7 @@ def connect(hosts: str, timeout_s: float) -> KazooClient:
         )
     remedy = "check the address, the port and that the server is running"
     try:
-        client = KazooClient(hosts, timeout=timeout_s)
+        client = KazooClient(hosts, timeout=timeout_s, **client_options(security))
         is_connected = client.start_async().wait(timeout_s)
     except ValueError as error:
         raise InputError(
@@ -120,6 +122,11 @@ def connect(hosts: str, timeout_s: float) -> KazooClient:
         # Closing waits for a socket that may hang longer than the caller's deadline.
         threading.Thread(target=disconnect, args=(client,), daemon=True).start()
         raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s", remedy)
+    try:
+        require_admission(client, hosts, security, timeout_s)
+    except BaseException:
+        disconnect(client)
+        raise
     return client
 
 

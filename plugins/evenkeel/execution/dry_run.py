@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
-from evenkeel.model.observation import BundleView
-from evenkeel.model.plan import Step
-from evenkeel.model.run import JournalEntry, StepState
-from evenkeel.model.service_unit import ServiceUnitRecord
+from evenkeel.model.errors import EvenkeelError
+from evenkeel.model.observation import StepStart
+from evenkeel.model.run import JournalEntry, PlanStanding, StepState
 
 DRY_EPOCH = 0
 
@@ -20,14 +20,29 @@ class DryWriter:
     def acquire(self, plan_id: str) -> int:
         return DRY_EPOCH
 
+    def open(self, standing: PlanStanding) -> Sequence[str]:
+        return ()
+
     def journal(self, plan_id: str) -> Mapping[int, JournalEntry]:
         return {}
 
-    def begin(self, step: Step, view: BundleView, record: ServiceUnitRecord | None, entry: JournalEntry) -> None:
+    def await_connection(self) -> None:
         return None
 
-    def conclude(self, entry: JournalEntry) -> None:
+    def connected_for_s(self) -> float:
+        return math.inf
+
+    def pause_native_balancer(self) -> bool:
+        return False
+
+    def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
+        return {}
+
+    def conclude(self, entries: Sequence[JournalEntry]) -> None:
         return None
+
+    def close(self, standing: PlanStanding) -> Sequence[str]:
+        return ()
 
     def release(self) -> None:
         return None

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from evenkeel.model.approval import Approval
 from evenkeel.model.errors import RefusedError
-from evenkeel.model.moments import format_time
+from evenkeel.model.moments import format_time, parse_time
 from evenkeel.model.plan import Plan
 from evenkeel.model.verdict import Verdict
 
@@ -34,3 +34,12 @@ def require_in_time(plan: Plan, plan_id: str, now: datetime) -> None:
         raise RefusedError(
             f"plan {plan_id[:12]} expired at {format_time(plan.expires_at)}", "take a new snapshot and plan again"
         )
+
+
+def find_window_end(plan: Plan, until: datetime | None) -> datetime | None:
+    """The moment after which no step may begin: the plan's own window, or the caller's word, whichever ends first."""
+    ends = [until] if until is not None else []
+    planned = None if plan.window is None else plan.window.get("ends_at")
+    if planned is not None:
+        ends.append(parse_time(str(planned)))
+    return min(ends, default=None)

@@ -1,28 +1,67 @@
 """One step: what must be proved before it, what it writes, and how its end is recognised.
 
-    Owned by the source ──begin──▶ in flight ──▶ Owned by the destination: settled
-            │                          ├──▶ owned by a third broker: failed
+    Owned by the source ──begin──▶ in flight ──▶ the end state of its kind: settled
+            │                          ├──▶ owned by a broker that should not have it: failed
             │                          └──▶ neither before the deadline: failed
             └── a proof fails: skipped, with the reason
+
+    transfer   Releasing to the destination        ends Owned by the destination
+    unload     Releasing to nobody in particular   ends Free, without a record, or Owned by any other broker
+    split      Splitting into two children         ends with the parent gone, both children Owned, and the cut among
+                                                   the namespace's boundaries
 
 A bundle in flight is never "fixed": Pulsar's own leader repairs what its brokers leave behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
+from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import RefusedError
 from evenkeel.model.observation import BundleView
 from evenkeel.model.plan import Step, StepKind
+from evenkeel.model.run import StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.pulsar.state_machine import find_conflict, next_version_id
 
+_GONE = (ServiceUnitState.INIT, ServiceUnitState.DELETED)
+_WITHOUT_OWNER = (ServiceUnitState.INIT, ServiceUnitState.FREE)
 
-def find_obstacle(step: Step, view: BundleView, incarnations: Mapping[str, int]) -> str | None:
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How a step has ended, and what to say of it."""
+
+    state: StepState
+    detail: str
+
+
+def namespace_of(step: Step) -> str:
+    return BundleName.parse(step.bundle).namespace
+
+
+def children_of(step: Step) -> tuple[str, ...]:
+    """The bundles that a split makes; none for other steps."""
+    if step.kind != StepKind.SPLIT or step.split_boundary is None:
+        return ()
+    parent = BundleName.parse(step.bundle)
+    return tuple(str(replace(parent, range=part)) for part in parent.range.split_at(step.split_boundary))
+
+
+def bundles_of(step: Step) -> tuple[str, ...]:
+    """The bundles whose records tell how far a step has come."""
+    return (step.bundle, *children_of(step))
+
+
+def find_obstacle(
+    step: Step, view: BundleView, incarnations: Mapping[str, int], boundaries: Collection[int] = ()
+) -> str | None:
     """Say why a step may not begin now; None where everything is as the plan expects."""
-    if step.kind != StepKind.TRANSFER or step.destination is None:
-        return f"this version applies transfers, not a {step.kind}"
+    lack = _find_lack(step)
+    if lack is not None:
+        return lack
     if view.state is not ServiceUnitState.OWNED:
         return f"the bundle is {view.state}, not Owned"
     if view.owner != step.source:
@@ -30,24 +69,29 @@ def find_obstacle(step: Step, view: BundleView, incarnations: Mapping[str, int])
     if view.version_id != step.expected_version_id:
         return f"the bundle is at version {view.version_id}, the plan was made for {step.expected_version_id}"
     for broker, planned in ((step.source, step.source_incarnation), (step.destination, step.destination_incarnation)):
+        if broker is None:
+            continue
         found = incarnations.get(broker)
         if found is None:
             return f"broker {broker} is not registered"
         if found != planned:
             return f"broker {broker} has restarted: incarnation {found}, the plan was made for {planned}"
-    return None
+    return _find_cut_obstacle(step, boundaries) if step.kind == StepKind.SPLIT else None
 
 
 def build_record(step: Step, view: BundleView, now_ms: int) -> ServiceUnitRecord | None:
     """The record that a step writes, proved legal by Pulsar's state machine; None where the cluster keeps none."""
     if view.record is None:
         return None
+    is_split = step.kind == StepKind.SPLIT
     record = ServiceUnitRecord(
-        state=ServiceUnitState.RELEASING,
+        state=ServiceUnitState.SPLITTING if is_split else ServiceUnitState.RELEASING,
         timestamp_ms=now_ms,
         version_id=next_version_id(view.record),
         destination=step.destination,
         source=step.source,
+        # Destinations of children are read nowhere in Pulsar: a child is moved by a step of its own (FACTS 3.5).
+        children={name.rpartition("/")[2]: None for name in children_of(step)} if is_split else None,
     )
     conflict = find_conflict(view.record, record)
     if conflict:
@@ -58,21 +102,69 @@ def build_record(step: Step, view: BundleView, now_ms: int) -> ServiceUnitRecord
     return record
 
 
-def is_settled(step: Step, view: BundleView) -> bool:
-    """Whether the destination owns the bundle."""
-    return view.state is ServiceUnitState.OWNED and view.owner == step.destination
-
-
-def tell_settled(step: Step, incarnations: Mapping[str, int]) -> str:
-    """Say who owns the bundle, and whether that broker is still the one that the plan was made for."""
-    found = incarnations.get(str(step.destination))
-    if found == step.destination_incarnation:
-        return f"owned by {step.destination}"
-    return f"owned by {step.destination}, which has restarted meanwhile (incarnation {found})"
-
-
-def find_failure(step: Step, view: BundleView) -> str | None:
-    """Say what went wrong with a step that has begun; None while it may still settle."""
-    if view.state is ServiceUnitState.OWNED and view.owner not in (step.source, step.destination):
-        return f"the bundle went to {view.owner}"
+def find_end(step: Step, views: Mapping[str, BundleView], boundaries: Collection[int] = ()) -> StepEnd | None:
+    """How a step that has begun has ended; None while it may still settle."""
+    view = views[step.bundle]
+    is_owned = view.state is ServiceUnitState.OWNED
+    if is_owned and _is_back(step, view):
+        return StepEnd(StepState.FAILED, f"the bundle came back to {step.source}")
+    match step.kind:
+        case StepKind.SPLIT:
+            return _find_split_end(step, views, boundaries)
+        case StepKind.UNLOAD if view.state in _WITHOUT_OWNER:
+            return StepEnd(StepState.SETTLED, "left without an owner until a client asks for it")
+        case StepKind.UNLOAD if is_owned and view.owner != step.source:
+            return StepEnd(StepState.SETTLED, f"owned by {view.owner}")
+        case StepKind.TRANSFER if is_owned and view.owner == step.destination:
+            return StepEnd(StepState.SETTLED, f"owned by {step.destination}")
+        case StepKind.TRANSFER if is_owned and view.owner != step.source:
+            return StepEnd(StepState.FAILED, f"the bundle went to {view.owner}")
     return None
+
+
+def tell_restart(step: Step, incarnations: Mapping[str, int]) -> str:
+    """Say whether the destination is no longer the broker that the plan was made for; empty where it is."""
+    if step.destination is None:
+        return ""
+    found = incarnations.get(step.destination)
+    is_same = found == step.destination_incarnation
+    return "" if is_same else f", which has restarted meanwhile (incarnation {found})"
+
+
+def _find_lack(step: Step) -> str | None:
+    match step.kind:
+        case StepKind.TRANSFER:
+            return "the transfer names no destination" if step.destination is None else None
+        case StepKind.UNLOAD:
+            return None if step.destination is None else "an unload has no destination"
+        case StepKind.SPLIT:
+            part = BundleName.parse(step.bundle).range
+            is_inside = step.split_boundary is not None and part.lower < step.split_boundary < part.upper
+            return None if is_inside else "the cut is not inside the bundle's range"
+    return f"this version does not know a {step.kind}"
+
+
+def _find_cut_obstacle(step: Step, boundaries: Collection[int]) -> str | None:
+    part = BundleName.parse(step.bundle).range
+    if part.lower not in boundaries or part.upper not in boundaries:
+        return "the bundle is not among its namespace's bundles"
+    return "the bundle is cut there already" if step.split_boundary in boundaries else None
+
+
+def _is_back(step: Step, view: BundleView) -> bool:
+    """Whether the source owns the bundle again: the step's own record was the version after the expected one."""
+    if view.owner != step.source or view.version_id is None or step.expected_version_id is None:
+        return False
+    return view.version_id > step.expected_version_id + 1
+
+
+def _find_split_end(step: Step, views: Mapping[str, BundleView], boundaries: Collection[int]) -> StepEnd | None:
+    parent = views[step.bundle]
+    if parent.state is ServiceUnitState.OWNED and parent.owner != step.source:
+        return StepEnd(StepState.FAILED, f"the bundle went to {parent.owner}, whole")
+    children = [views[name] for name in children_of(step)]
+    is_whole = all(child.state is ServiceUnitState.OWNED for child in children) and step.split_boundary in boundaries
+    if parent.state not in _GONE or not is_whole:
+        return None
+    owners = sorted({str(child.owner) for child in children})
+    return StepEnd(StepState.SETTLED, f"two bundles, owned by {' and '.join(owners)}")

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
 _CLUSTER = re.compile(r"[-=:.\w]+")
 _ROOT = re.compile(r"(/[^/\s]+)*")
@@ -21,6 +22,8 @@ class ClusterConnection:
     evenkeel_root: str = "/evenkeel"
     configuration_zookeeper: str | None = None
     timeout_s: float = 10.0
+    security: ZooKeeperSecurity = NO_SECURITY
+    """What ZooKeeper asks for; the configuration store, if it is another ensemble, asks for the same."""
 
     def __post_init__(self) -> None:
         if not _CLUSTER.fullmatch(self.cluster):

@@ -6,6 +6,7 @@ EvenkeelError            something a user has to know, with what to do about it
 ├── RefusedError         a guard said no; trying again without a change will not help
 │   └── FencedOutError   another writer took over; this one must not write again
 └── RunStoppedError      a run stopped the line; it can be resumed once the cause is understood
+    └── SessionLostError the session ended, and with it all that was known; only a new one may go on
 """
 
 from __future__ import annotations
@@ -42,3 +43,12 @@ class FencedOutError(RefusedError):
 
 class RunStoppedError(EvenkeelError):
     """A run stopped before its end."""
+
+
+class SessionLostError(RunStoppedError):
+    """The ZooKeeper session has ended for good."""
+
+
+def is_of_one_step(error: EvenkeelError) -> bool:
+    """Whether an error speaks of one step alone, so that a run may skip it and go on."""
+    return isinstance(error, RefusedError) and not isinstance(error, FencedOutError)

@@ -19,6 +19,9 @@ from evenkeel.model.moments import format_time, parse_time
 from evenkeel.model.tables import column
 
 PLAN_SCHEMA_VERSION = 2
+MANUAL, ROLLBACK = "manual", "rollback"
+BY_HAND_STRATEGIES = frozenset({MANUAL, ROLLBACK})
+"""Strategies of plans whose steps a person chose, not a planner."""
 
 
 class StepKind(StrEnum):

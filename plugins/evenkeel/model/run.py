@@ -12,6 +12,7 @@ from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json
 
 JOURNAL_SCHEMA_VERSION = 1
+STANDING_SCHEMA_VERSION = 1
 RUN_SCHEMA_VERSION = 1
 
 
@@ -34,10 +35,17 @@ class StepState(StrEnum):
 
 
 class RunState(StrEnum):
-    """How a run ended."""
+    """Where a run stands.
 
+    RUNNING ──▶ DONE        every step has been come to
+        ├─────▶ STOPPED     the line was stopped; applying the plan again goes on
+        └─────▶ LOST        the session ended, or the writer died, before it could say more; likewise
+    """
+
+    RUNNING = "running"
     DONE = "done"
     STOPPED = "stopped"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,56 @@ class JournalEntry:
             fields = json.loads(data)
             check_schema_version(fields, JOURNAL_SCHEMA_VERSION, path)
             return cls(**fields | {"state": StepState(fields["state"])})
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSwitches:
+    """What a run found in Pulsar's dynamic configuration and what it put there, so that anyone can put it back.
+
+    `found` is None for a key that was not there. `made_node` tells that there was no configuration at all.
+    """
+
+    found: Mapping[str, str | None]
+    put: Mapping[str, str]
+    made_node: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStanding:
+    """The content of `plans/<plan id>`: who applies the plan, and how far that has come.
+
+    `switches` are there as long as Pulsar's balancer is paused. `own_changes` names the writes of the configuration
+    that are Evenkeel's own, as (czxid, version) of the node after each, so that nobody takes them for a new policy.
+    """
+
+    plan_id: str
+    holder: str
+    epoch: int
+    state: RunState
+    at_ms: int
+    counts: Mapping[str, int]
+    detail: str = ""
+    switches: NativeSwitches | None = None
+    own_changes: tuple[tuple[int, int], ...] = ()
+    schema_version: int = STANDING_SCHEMA_VERSION
+
+    def encode(self) -> bytes:
+        return canonical_json(asdict(self))
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> PlanStanding:
+        with decoding("a plan's standing", path):
+            fields = json.loads(data)
+            check_schema_version(fields, STANDING_SCHEMA_VERSION, path)
+            switches = fields["switches"]
+            return cls(
+                **fields
+                | {
+                    "state": RunState(fields["state"]),
+                    "switches": None if switches is None else NativeSwitches(**switches),
+                    "own_changes": tuple((int(czxid), int(version)) for czxid, version in fields["own_changes"]),
+                }
+            )
 
 
 @dataclass(frozen=True, slots=True)

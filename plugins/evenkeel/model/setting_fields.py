@@ -86,7 +86,7 @@ def _convert(field: dataclasses.Field[Any], hint: Any, value: Any, origin: str) 
         return float(value)
     if plain in (float, int) and isinstance(value, plain) and not isinstance(value, bool):
         return value
-    if plain is bool and isinstance(value, bool):
+    if plain in (bool, str) and isinstance(value, plain):
         return value
     if plain == tuple[str, ...] and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
         return tuple(value)

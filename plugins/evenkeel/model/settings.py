@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from evenkeel.model.broker_states import HeartbeatTimeouts
 from evenkeel.model.errors import InputError
 from evenkeel.model.pulsar_settings import PulsarSettings
 from evenkeel.model.setting_fields import budget_setting, choice_setting, setting
@@ -95,6 +96,13 @@ class Settings(PulsarSettings):
         (), "cores and NIC speed by host pattern, where Pulsar gives percentages", convert=_convert_capacities
     )
 
+    report_broker_timeout_s: float = setting(
+        3_600.0,
+        "a broker that has not reported for so long takes nothing new any more; more than "
+        "broker_load_data_ttl_in_seconds, after which it counts as Inactive",
+        1.0,
+    )
+
     # what a move costs its clients; first guesses, to be calibrated by what runs measure
     transfer_hand_over_ms: int = setting(
         500, "expected time from the cut of a transfer until the new owner serves; calibrate it from runs", 1
@@ -130,6 +138,22 @@ class Settings(PulsarSettings):
 
     # the guarded writer
     session_timeout_s: float = setting(30.0, "time-out of the writer's ZooKeeper session", 1.0)
+    session_expired_policy: Literal["shutdown", "reconnect"] = choice_setting(
+        "shutdown", "what a run does whose ZooKeeper session has expired: end, resumable, or go on with a new session"
+    )
+    session_expired_retries: int = setting(2, "how often a run takes a new session before it ends all the same", 0)
+    safe_mode_wait_s: float = setting(
+        150.0, "how long ZooKeeper must have been back, all brokers registered, before anything is applied again", 0.0
+    )
+    safe_mode_deadline_s: float = setting(900.0, "how long a run waits for that before it ends, resumable", 0.0)
+    pause_native_balancer: bool = setting(
+        True, "whether Pulsar's own shedding and splitting are switched off while a plan is applied"
+    )
+    health_load_error: float | None = budget_setting(
+        "part of a broker's limit by which its load may differ from the plan after a wave; not set, it is not looked at"
+    )
+    stop_wait_s: float = setting(10.0, "how long a run that is told to stop waits for steps under way", 0.0)
+    journal_kept_days: float = setting(30.0, "days after which the journal of a plan that has ended is removed", 0.0)
     in_flight_steps: int = setting(8, "most steps under way at a time", 1)
     step_deadline_s: float = setting(100.0, "time within which a step must reach its end state", 1.0)
     clock_offset_limit_s: float = setting(
@@ -139,6 +163,27 @@ class Settings(PulsarSettings):
         20.0, "how long verification waits for load reports that are newer than the run", 0.0
     )
     admin_call_timeout_s: float = setting(60.0, "time-out of a call to a broker's admin API", 1.0)
+
+    # how brokers let Evenkeel in; files, never secrets, since settings are written into every plan
+    broker_token_file: str | None = setting(None, "file with a super-user's token for brokers that ask for one")
+    broker_ca_file: str | None = setting(
+        None, "file with the authorities that signed the brokers' certificates, where the machine does not know them"
+    )
+    broker_certificate_file: str | None = setting(None, "file with Evenkeel's own certificate for brokers, as PEM")
+    broker_key_file: str | None = setting(None, "file with the key of that certificate, if it is not in the same file")
+
+    def __post_init__(self) -> None:
+        PulsarSettings.__post_init__(self)
+        _ = self.heartbeat_timeouts
+
+    @property
+    def heartbeat_timeouts(self) -> HeartbeatTimeouts:
+        """After how long without a report a broker is Inactive, and fenced; refused unless in that order."""
+        return HeartbeatTimeouts(
+            self.broker_load_data_ttl_in_seconds,
+            self.report_broker_timeout_s,
+            decider_key="broker_load_data_ttl_in_seconds",
+        )
 
     @classmethod
     def load(cls, file: Path) -> Settings:

@@ -5,35 +5,44 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from evenkeel import __version__
+from evenkeel.adapters.broker_access import BrokerAccess
 from evenkeel.adapters.cluster_kind import recognise_kind
-from evenkeel.adapters.cluster_source import open_cluster
+from evenkeel.adapters.cluster_source import ClusterSource, open_cluster
 from evenkeel.adapters.cluster_view import (
+    MODULAR_LEADER,
     EphemeralOwnership,
-    Ownership,
     ServiceUnitOwnership,
     ZooKeeperClusterView,
 )
-from evenkeel.adapters.guarded_writer import Fence, Journal
 from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore
+from evenkeel.adapters.plans import PlanStore, StoredPlan
 from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.registrations import Registration, read_registrations
 from evenkeel.adapters.runs import RunStore
-from evenkeel.adapters.step_writers import AdminCallWriter, TransactionWriter
+from evenkeel.adapters.snapshots import SnapshotStore
+from evenkeel.adapters.step_writers import AdminCallWriter, Guards, TransactionWriter
+from evenkeel.adapters.system_topic_view import SystemTopicClusterView
 from evenkeel.adapters.zookeeper import ZooKeeperSession
-from evenkeel.execution.apply import Outcome, Run
+from evenkeel.execution.apply import Circumstances, Outcome, Run
+from evenkeel.execution.decisions import DecisionLog
 from evenkeel.execution.dry_run import DryWriter
-from evenkeel.execution.preflight import require_applicable
+from evenkeel.execution.preflight import find_window_end, require_applicable
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.errors import RefusedError
-from evenkeel.model.moments import format_time
+from evenkeel.model.errors import EvenkeelError, InputError, RefusedError, UnavailableError
 from evenkeel.model.run import RunRecord, RunState, StepResult
+from evenkeel.model.run_events import Decision, rebuild_run
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager
 from evenkeel.ports import ClusterView, GuardedWriter
+from evenkeel.stages.realised_load import read_realised_load
+from evenkeel.stages.stopping import listening_for_stop
+
+RECONNECT_POLL_S = 1.0
 
 
 class SystemClock:
@@ -45,6 +54,9 @@ class SystemClock:
     def monotonic_s(self) -> float:
         return time.monotonic()
 
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
 
 def apply_plan(
     lake: Lake,
@@ -53,83 +65,180 @@ def apply_plan(
     settings: Settings,
     dry_run: bool = False,
     on_progress: Callable[[StepResult], None] = lambda result: None,
+    *,
+    until: datetime | None = None,
 ) -> RunRecord:
-    """Apply a plan step by step; applying it again goes on where the journal ends. A dry run writes nothing."""
+    """Apply a plan step by step; applying it again goes on where the journal ends. A dry run writes nothing.
+
+    Nothing begins after `until`, nor after the end of the plan's own window. SIGTERM and SIGINT end the run in order.
+    """
     plans = PlanStore(lake)
     stored = plans.load(plan)
     clock = SystemClock()
-    started_at = clock.now()
     require_applicable(
         stored.plan,
         stored.plan_id,
         plans.read_verdict(stored.plan_id),
         plans.read_approval(stored.plan_id),
         connection.cluster,
-        started_at,
+        clock.now(),
     )
-    with _open(connection, LoadManager(stored.plan.load_manager), settings) as (view, writer):
-        used_writer = DryWriter() if dry_run else writer
-        run = Run(stored.plan, stored.plan_id, stored.steps, view, used_writer, clock, settings, on_progress)
-        outcome = run.execute()
-    record = RunRecord(
-        run_id=f"{stored.plan_id[:12]}-{outcome.epoch:06d}",
-        plan_id=stored.plan_id,
-        cluster=connection.cluster,
-        epoch=outcome.epoch,
-        state=_state(outcome),
-        started_at=format_time(started_at),
-        ended_at=format_time(clock.now()),
-        dry_run=dry_run,
-        results=outcome.results,
-        detail=outcome.stopped_because or "",
-        library_version=__version__,
+    decisions = DecisionLog(clock, stored.plan_id)
+    decisions.tell(
+        Decision.STARTED,
+        facts={
+            "plan_id": stored.plan_id,
+            "cluster": connection.cluster,
+            "dry_run": dry_run,
+            "library_version": __version__,
+        },
     )
+    with listening_for_stop() as should_stop:
+        circumstances = Circumstances(
+            brokers=_brokers_of(lake, stored),
+            balances=stored.brokers,
+            until=find_window_end(stored.plan, until),
+            should_stop=should_stop,
+            read_load=lambda: read_realised_load(connection, settings),
+            on_progress=on_progress,
+        )
+        application = _Application(lake, stored, connection, settings, clock, decisions, dry_run)
+        outcome = application.carry_out(circumstances)
+    decisions.tell(Decision.ENDED, outcome.stopped_because or "", {"state": str(outcome.state)})
+    record = rebuild_run(decisions.events)
     if not dry_run:
-        RunStore(lake).write(record)
+        RunStore(lake).write(record, decisions.events, decisions.metrics())
     return record
 
 
-def _state(outcome: Outcome) -> RunState:
-    return RunState.DONE if outcome.stopped_because is None else RunState.STOPPED
+class _Application:
+    """One command's way with a plan: a run for each session that it takes."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        stored: StoredPlan,
+        connection: ClusterConnection,
+        settings: Settings,
+        clock: SystemClock,
+        decisions: DecisionLog,
+        dry_run: bool,
+    ) -> None:
+        self._lake = lake
+        self._stored = stored
+        self._connection = connection
+        self._settings = settings
+        self._clock = clock
+        self._decisions = decisions
+        self._dry_run = dry_run
+
+    def carry_out(self, circumstances: Circumstances) -> Outcome:
+        """Run the plan; a lost session ends it, or is followed by a new one, as the settings say."""
+        outcome = self._run(circumstances)
+        retries = self._settings.session_expired_retries if self._settings.session_expired_policy == "reconnect" else 0
+        for _ in range(retries):
+            if outcome.state is not RunState.LOST or circumstances.should_stop():
+                break
+            known = {result.order: result for result in outcome.results}
+            try:
+                outcome = self._run_again(replace(circumstances, after_loss=True, known=known))
+            except EvenkeelError as error:
+                # What was done under the first session is told all the same.
+                return replace(outcome, state=RunState.STOPPED, stopped_because=str(error))
+        return outcome
+
+    def _run_again(self, circumstances: Circumstances) -> Outcome:
+        """Run with a new session as soon as ZooKeeper gives one, but not later than the safe mode's deadline."""
+        deadline_s = self._clock.monotonic_s() + self._settings.safe_mode_deadline_s
+        while True:
+            try:
+                return self._run(circumstances)
+            except (UnavailableError, InputError):
+                # Without ZooKeeper there is no answer, and right after it no broker is registered yet.
+                if self._clock.monotonic_s() > deadline_s or circumstances.should_stop():
+                    raise
+            self._clock.sleep(RECONNECT_POLL_S)
+
+    def _run(self, circumstances: Circumstances) -> Outcome:
+        kind = LoadManager(self._stored.plan.load_manager)
+        with _open(self._connection, kind, self._settings) as (view, writer, guards):
+            guards.native.learn(guards.standings.read_all().values())
+            after_loss = circumstances.after_loss or self._was_lost(guards)
+            return Run(
+                self._stored.plan,
+                self._stored.plan_id,
+                self._stored.steps,
+                view,
+                DryWriter() if self._dry_run else writer,
+                self._clock,
+                self._settings,
+                self._decisions,
+                replace(circumstances, after_loss=after_loss),
+            ).execute()
+
+    def _was_lost(self, guards: Guards) -> bool:
+        """Whether the last writer of this cluster ended by losing its session, as its run's record tells."""
+        epoch = guards.fence.last_epoch()
+        return epoch is not None and RunStore(self._lake).has_lost(self._connection.cluster, epoch)
+
+
+def _brokers_of(lake: Lake, stored: StoredPlan) -> frozenset[str]:
+    """The brokers that were registered when the plan was made, as its snapshot tells; else those that it names."""
+    try:
+        snapshots = SnapshotStore(lake)
+        manifest = snapshots.load(stored.plan.cluster, stored.plan.snapshot_id)
+        table = snapshots.read_table(manifest, "brokers")
+        rows = zip(table["broker_id"].to_pylist(), table["incarnation"].to_pylist(), strict=True)
+        return frozenset(broker for broker, incarnation in rows if incarnation is not None)
+    except InputError:
+        return frozenset(broker for step in stored.steps for broker in (step.source, step.destination) if broker)
 
 
 @contextmanager
 def _open(
     connection: ClusterConnection, kind: LoadManager, settings: Settings
-) -> Iterator[tuple[ClusterView, GuardedWriter]]:
+) -> Iterator[tuple[ClusterView, GuardedWriter, Guards]]:
     """Connect the view and the writer that a kind of cluster needs."""
-    with open_cluster(connection) as source:
+    access = BrokerAccess.from_settings(settings)
+    with ExitStack() as stack:
+        source = stack.enter_context(open_cluster(connection, access))
         registrations = read_registrations(source)
         _require_kind(kind, recognise_kind(source, connection.cluster, registrations).load_manager)
-    with ExitStack() as stack:
         session = stack.enter_context(_session(connection.zookeeper, connection, settings))
         configuration = session
         if connection.configuration_zookeeper is not None:
             configuration = stack.enter_context(_session(connection.configuration_zookeeper, connection, settings))
-        fence = Fence(session, connection.home, settings)
-        journal = Journal(session, connection.home, fence)
-        ownership, writer = _choose(stack, kind, connection, settings, registrations, fence, journal)
-        yield ZooKeeperClusterView(session, configuration, connection, ownership), writer
+        guards = Guards.of(session, connection, settings)
+        if kind is LoadManager.EXTENSIBLE:
+            writer: GuardedWriter = TransactionWriter(guards, connection.pulsar_root, settings)
+        else:
+            reread = partial(read_registrations, source)
+            admin = stack.enter_context(PulsarAdmin.of(registrations, settings.admin_call_timeout_s, access, reread))
+            writer = AdminCallWriter(guards, connection.pulsar_root, settings, admin)
+        yield _view(kind, source, guards, configuration, connection, registrations), writer, guards
 
 
-def _choose(
-    stack: ExitStack,
+def _view(
     kind: LoadManager,
+    source: ClusterSource,
+    guards: Guards,
+    configuration: ZooKeeperSession,
     connection: ClusterConnection,
-    settings: Settings,
     registrations: list[Registration],
-    fence: Fence,
-    journal: Journal,
-) -> tuple[Ownership, GuardedWriter]:
-    root = connection.pulsar_root
-    if kind is LoadManager.EXTENSIBLE:
-        return ServiceUnitOwnership(root), TransactionWriter(fence, journal, root)
+) -> ClusterView:
+    """The view of a kind: owners are found in records, in ephemeral nodes, or by asking every broker."""
+    session, native = guards.session, guards.native
+    if kind is LoadManager.EXTENSIBLE_SYSTEM_TOPIC:
+        return SystemTopicClusterView(
+            session, configuration, connection, source.http, partial(read_registrations, source), native=native
+        )
     if kind is LoadManager.MODULAR:
-        url_by_broker = {broker.broker_id: broker.web_url for broker in registrations}
         broker_by_url = {url: broker.broker_id for broker in registrations for url in broker.urls}
-        admin = stack.enter_context(PulsarAdmin(url_by_broker, settings.admin_call_timeout_s))
-        return EphemeralOwnership(root, broker_by_url), AdminCallWriter(fence, journal, root, admin)
-    raise RefusedError(f"this version cannot apply a plan to a cluster of kind {kind}", "apply its steps by hand")
+        ephemeral = EphemeralOwnership(connection.pulsar_root, broker_by_url)
+        return ZooKeeperClusterView(session, configuration, connection, ephemeral, native, MODULAR_LEADER)
+    return ZooKeeperClusterView(
+        session, configuration, connection, ServiceUnitOwnership(connection.pulsar_root), native
+    )
 
 
 def _require_kind(planned: LoadManager, found: LoadManager) -> None:
@@ -138,4 +247,4 @@ def _require_kind(planned: LoadManager, found: LoadManager) -> None:
 
 
 def _session(hosts: str, connection: ClusterConnection, settings: Settings) -> ZooKeeperSession:
-    return ZooKeeperSession(hosts, settings.session_timeout_s, connection.timeout_s)
+    return ZooKeeperSession(hosts, settings.session_timeout_s, connection.timeout_s, connection.security)

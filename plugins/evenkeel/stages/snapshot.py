@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from evenkeel.adapters.broker_access import BrokerAccess
 from evenkeel.adapters.cluster_reader import read_cluster
 from evenkeel.adapters.cluster_source import open_cluster
 from evenkeel.adapters.lake import Lake
@@ -18,7 +19,7 @@ from evenkeel.model.snapshot import SnapshotManifest
 def take_snapshot(lake: Lake, connection: ClusterConnection, settings: Settings) -> SnapshotManifest:
     """Read a running cluster and store what was found."""
     taken_at = datetime.now(UTC)
-    with open_cluster(connection) as source:
+    with open_cluster(connection, BrokerAccess.from_settings(settings)) as source:
         content = read_cluster(source, connection.cluster, settings, taken_at)
     return SnapshotStore(lake).write(content)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from evenkeel.adapters.broker_access import BrokerAccess
 from evenkeel.adapters.cluster_reader import read_cluster
 from evenkeel.adapters.cluster_source import open_cluster
 from evenkeel.adapters.lake import Lake
@@ -16,15 +14,11 @@ from evenkeel.adapters.runs import RunStore
 from evenkeel.adapters.snapshots import SnapshotContent, SnapshotStore
 from evenkeel.execution.verification import Verification, verify_placement
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.load import MILLI, Resource
 from evenkeel.model.moments import parse_time
 from evenkeel.model.settings import Settings
+from evenkeel.stages.realised_load import realised_load, reported_since
 
 REPORT_POLL_S = 1.0
-_THROUGHPUTS = {
-    Resource.BANDWIDTH_IN: "throughput_in_bytes_per_s",
-    Resource.BANDWIDTH_OUT: "throughput_out_bytes_per_s",
-}
 
 
 def verify_run(lake: Lake, run: str, connection: ClusterConnection, settings: Settings) -> Verification:
@@ -42,7 +36,7 @@ def verify_run(lake: Lake, run: str, connection: ClusterConnection, settings: Se
         stored.brokers,
         manifest.snapshot_id,
         dict(zip(bundles["bundle"].to_pylist(), bundles["owner"].to_pylist(), strict=True)),
-        _realised_load(bundles, _reported_since(ended_at, snapshots.read_table(manifest, "brokers"))),
+        realised_load(bundles, reported_since(ended_at, snapshots.read_table(manifest, "brokers"))),
     )
     runs.write_verification(record.run_id, manifest.snapshot_id, verification.to_json())
     return verification
@@ -57,29 +51,9 @@ def _read_after(
     """
     deadline_s = time.monotonic() + settings.verify_wait_s
     while True:
-        with open_cluster(connection) as source:
+        with open_cluster(connection, BrokerAccess.from_settings(settings)) as source:
             content = read_cluster(source, connection.cluster, settings, datetime.now(UTC))
-        told = set(_reported_since(moment, content.tables["brokers"])["broker_id"].to_pylist())
+        told = set(reported_since(moment, content.tables["brokers"])["broker_id"].to_pylist())
         if touched <= told or time.monotonic() > deadline_s:
             return content
         time.sleep(REPORT_POLL_S)
-
-
-def _reported_since(moment: datetime, brokers: pa.Table) -> pa.Table:
-    return brokers.filter(pc.greater_equal(brokers["reported_at"], pa.scalar(moment, pa.timestamp("us", "UTC"))))
-
-
-def _realised_load(bundles: pa.Table, brokers: pa.Table) -> dict[tuple[str, str], int]:
-    """The load of these brokers in the planner's units: their bundles' traffic, and their measured cpu."""
-    load: dict[tuple[str, str], int] = {}
-    for broker, usage in zip(brokers["broker_id"].to_pylist(), brokers["cpu_usage_percent"].to_pylist(), strict=True):
-        if usage is not None:
-            load[broker, Resource.CPU] = round(usage * MILLI)
-        load |= {(broker, resource): 0 for resource in _THROUGHPUTS}
-    owned = bundles.filter(pc.is_valid(bundles["owner"]))
-    sums = owned.group_by("owner").aggregate([(column, "sum") for column in _THROUGHPUTS.values()])
-    for resource, column in _THROUGHPUTS.items():
-        for broker, total in zip(sums["owner"].to_pylist(), sums[f"{column}_sum"].to_pylist(), strict=True):
-            if (broker, resource) in load:
-                load[broker, resource] = round(total)
-    return load

@@ -1,0 +1,83 @@
+"""Every decision of a run, told three ways: a structured log line, a count, and an event for the audit record."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenkeel.model.moments import format_time
+from evenkeel.model.plan import Step
+from evenkeel.model.run import StepResult
+from evenkeel.model.run_events import Decision, RunEvent
+from evenkeel.model.service_unit import ServiceUnitRecord
+from evenkeel.ports import Clock
+
+METRIC = "evenkeel_decisions_total"
+log = logging.getLogger("evenkeel.decisions")
+
+
+class DecisionLog:
+    """What one run decided, in order; it outlives the sessions that the run goes through."""
+
+    def __init__(self, clock: Clock, plan_id: str) -> None:
+        self._clock = clock
+        self._plan_id = plan_id
+        self._events: list[RunEvent] = []
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self.epoch = 0
+
+    @property
+    def events(self) -> Sequence[RunEvent]:
+        return self._events
+
+    def tell(self, decision: Decision, detail: str = "", facts: Mapping[str, Any] | None = None) -> None:
+        """Put down a decision about the run as a whole."""
+        self._put(RunEvent(format_time(self._clock.now()), self.epoch, decision, detail, facts=facts))
+
+    def tell_step(
+        self,
+        step: Step,
+        result: StepResult,
+        before: ServiceUnitRecord | None = None,
+        after: ServiceUnitRecord | None = None,
+    ) -> None:
+        """Put down what became of a step, with the records on both sides where the cluster keeps them."""
+        self._put(
+            RunEvent(
+                at=format_time(self._clock.now()),
+                epoch=self.epoch,
+                decision=Decision(result.state.value),
+                detail=result.detail,
+                order=step.order,
+                kind=step.kind,
+                bundle=step.bundle,
+                source=step.source,
+                destination=step.destination,
+                seconds=result.seconds,
+                before=None if before is None else before.encode().decode(),
+                after=None if after is None else after.encode().decode(),
+            )
+        )
+
+    def metrics(self) -> str:
+        """The counts in Prometheus' text format."""
+        lines = [f"# HELP {METRIC} Decisions of the guarded writer.", f"# TYPE {METRIC} counter"]
+        for (decision, kind), count in sorted(self._counts.items()):
+            lines.append(f'{METRIC}{{decision="{decision}",kind="{kind}",plan="{self._plan_id[:12]}"}} {count}')
+        return "\n".join(lines) + "\n"
+
+    def _put(self, event: RunEvent) -> None:
+        self._events.append(event)
+        self._counts[event.decision.value, event.kind or "run"] += 1
+        log.info(
+            "decision=%r plan=%s epoch=%d step=%s bundle=%s destination=%s detail=%r",
+            event.decision.value,
+            self._plan_id[:12],
+            event.epoch,
+            "-" if event.order is None else event.order,
+            event.bundle or "-",
+            event.destination or "-",
+            event.detail,
+        )

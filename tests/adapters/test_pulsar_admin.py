@@ -1,0 +1,287 @@
+"""Admin calls: what is asked, where redirects may lead, what is repeated, and how a broker's refusal is told."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from evenkeel.adapters.broker_access import BrokerAccess
+from evenkeel.adapters.json_documents import JsonObject
+from evenkeel.adapters.pulsar_admin import MOST_ATTEMPTS, MOST_TRANSFERS, PulsarAdmin, name_topic_inside
+from evenkeel.adapters.registrations import Registration
+from evenkeel.model.bundles import BundleName
+from evenkeel.model.errors import RefusedError, UnavailableError
+
+TIMEOUT_S = 5.0
+BUNDLE = "shop/orders/0x40000000_0x80000000"
+UNLOAD = f"/admin/v2/namespaces/{BUNDLE}/unload"
+Reply = tuple[int, str]
+
+
+@dataclass
+class Broker:
+    """A server that answers from a list, the last answer for ever, and remembers what it was asked."""
+
+    replies: list[Reply]
+    seen: list[tuple[str, str, bytes]] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        self.seen.append((handler.command, handler.path, body))
+        self.tokens.append(handler.headers.get("Authorization"))
+        status, text = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        handler.send_response(status)
+        if status == 307:
+            handler.send_header("Location", text)
+            text = ""
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+
+Start = Callable[..., Broker]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with ExitStack() as stack:
+
+        def build(*replies: Reply) -> Broker:
+            broker = Broker(list(replies))
+
+            class Handler(BaseHTTPRequestHandler):
+                def do_GET(self) -> None:
+                    broker.answer(self)
+
+                def do_PUT(self) -> None:
+                    broker.answer(self)
+
+                def log_message(self, format: str, *args: object) -> None:
+                    """Keep the test's output quiet."""
+
+            server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+            stack.callback(server.shutdown)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            broker.url = f"http://127.0.0.1:{server.server_port}"
+            return broker
+
+        yield build
+
+
+def admin(brokers: dict[str, str], **wishes: object) -> PulsarAdmin:
+    return PulsarAdmin(brokers, TIMEOUT_S, sleep=lambda seconds: None, **wishes)  # type: ignore[arg-type]
+
+
+def found_at(broker: Broker) -> Reply:
+    return 200, json.dumps({"brokerUrl": "pulsar://x:1", "httpUrl": broker.url})
+
+
+def test_transfer_follows_the_redirects_of_a_modular_cluster_and_is_driven_home_by_a_lookup(start: Start) -> None:
+    source, leader, destination = start((204, "")), start((204, "")), start((204, ""))
+    source.replies[:] = [(307, f"{leader.url}{UNLOAD}?destinationBroker=d%3A1&authoritative=false"), (204, "")]
+    leader.replies[:] = [(307, f"{source.url}{UNLOAD}?authoritative=true")]
+    destination.replies[:] = [found_at(destination)]
+    with admin({"s": source.url, "l": leader.url, "d:1": destination.url}) as calls:
+        calls.transfer(BUNDLE, "s", "d:1")
+    assert [path for _, path, _ in source.seen] == [
+        f"{UNLOAD}?destinationBroker=d:1",
+        f"{UNLOAD}?authoritative=true",
+    ]
+    (lookup,) = destination.seen
+    topic = name_topic_inside(BundleName.parse(BUNDLE))
+    assert lookup[:2] == ("GET", f"/lookup/v2/topic/non-persistent/shop/orders/{topic}")
+
+
+def test_bundle_that_came_back_to_its_owner_is_asked_to_go_again_a_few_times(start: Start) -> None:
+    source, destination = start((204, "")), start((204, ""))
+    destination.replies[:] = [found_at(source), found_at(destination)]
+    with admin({"s": source.url, "d:1": destination.url}) as calls:
+        calls.transfer(BUNDLE, "s", "d:1")
+    assert len(source.seen) == 2
+    destination.replies[:] = [found_at(source)]
+    with admin({"s": source.url, "d:1": destination.url}) as calls:
+        calls.transfer(BUNDLE, "s", "d:1")
+    assert len(source.seen) == 2 + MOST_TRANSFERS
+
+
+def test_bundle_that_went_to_a_third_broker_is_left_there(start: Start) -> None:
+    source, destination, third = start((204, "")), start((204, "")), start((204, ""))
+    destination.replies[:] = [found_at(third)]
+    with admin({"s": source.url, "d:1": destination.url, "x": third.url}) as calls:
+        calls.transfer(BUNDLE, "s", "d:1")
+    assert (len(source.seen), third.seen) == (1, [])
+
+
+def test_split_sends_its_boundary_again_after_a_redirect(start: Start) -> None:
+    other, owner = start((204, "")), start((204, ""))
+    other.replies[:] = [(307, f"{owner.url}/admin/v2/namespaces/{BUNDLE}/split?authoritative=true")]
+    with admin({"a": other.url, "b": owner.url}) as calls:
+        calls.split(BUNDLE, "a", 0x50000000)
+    assert [json.loads(body) for _, _, body in (*other.seen, *owner.seen)] == [[0x50000000]] * 2
+    assert "splitAlgorithmName=specified_positions_divide" in other.seen[0][1]
+
+
+def test_boundary_outside_the_range_is_refused_without_a_call(start: Start) -> None:
+    owner = start((204, ""))
+    with admin({"a": owner.url}) as calls, pytest.raises(RefusedError, match="0x80000000 does not lie inside"):
+        calls.split(BUNDLE, "a", 0x80000000)
+    assert owner.seen == []
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:1/x", "//127.0.0.1:1/x", "ftp://h/x", "", "http://["])
+def test_redirect_to_an_address_that_is_not_registered_is_refused(start: Start, location: str) -> None:
+    owner = start((307, location))
+    with admin({"a": owner.url}) as calls, pytest.raises(RefusedError, match="which is not registered"):
+        calls.unload(BUNDLE, "a")
+
+
+def test_redirect_that_carries_a_user_name_is_refused(start: Start) -> None:
+    owner = start((204, ""))
+    owner.replies[:] = [(307, owner.url.replace("http://", "http://user@") + UNLOAD)]
+    with admin({"a": owner.url}) as calls, pytest.raises(RefusedError, match="which is not registered"):
+        calls.unload(BUNDLE, "a")
+
+
+def test_brokers_that_send_each_other_in_circles_are_told(start: Start) -> None:
+    owner = start((204, ""))
+    owner.replies[:] = [(307, owner.url + UNLOAD)]
+    with admin({"a": owner.url}) as calls, pytest.raises(UnavailableError, match="redirected 5 times"):
+        calls.unload(BUNDLE, "a")
+
+
+def test_broker_that_says_not_now_is_asked_again_a_few_times(start: Start) -> None:
+    owner = start((503, ""), (503, ""), (204, ""))
+    with admin({"a": owner.url}) as calls:
+        calls.unload(BUNDLE, "a")
+    assert len(owner.seen) == 3
+    never = start((503, "{}"))
+    with admin({"a": never.url}) as calls:
+        calls.unload(BUNDLE, "a")
+    assert len(never.seen) == MOST_ATTEMPTS, "an answer that is no refusal leaves the outcome to be read"
+
+
+def test_unload_that_may_have_happened_is_never_repeated(start: Start) -> None:
+    owner = start((500, json.dumps({"reason": "\n --- An unexpected error ---\n\nMessage: cannot\n"})))
+    with admin({"a": owner.url}) as calls:
+        calls.unload(BUNDLE, "a")
+    assert len(owner.seen) == 1
+
+
+def test_call_without_an_answer_is_not_repeated_once_it_was_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted: list[socket.socket] = []
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                accepted.append(connection)
+                connection.recv(65536)
+                connection.close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        with (
+            admin({"a": f"http://127.0.0.1:{server.getsockname()[1]}"}) as calls,
+            pytest.raises(UnavailableError, match="RemoteProtocolError|ReadError"),
+        ):
+            calls.unload(BUNDLE, "a")
+    assert len(accepted) == 1
+
+
+def test_broker_that_nobody_can_reach_is_tried_a_few_times_and_named() -> None:
+    pauses: list[float] = []
+    with (
+        PulsarAdmin({"a": "http://127.0.0.1:1"}, TIMEOUT_S, sleep=pauses.append) as calls,
+        pytest.raises(UnavailableError, match="ConnectError"),
+    ):
+        calls.unload(BUNDLE, "a")
+    assert len(pauses) == MOST_ATTEMPTS - 1
+    assert pauses == sorted(pauses)
+
+
+def test_refusal_is_told_in_the_brokers_own_words(start: Start) -> None:
+    owner = start((412, json.dumps({"reason": "Invalid upper boundary for bundle"})))
+    sentence = r"broker a refused to unload shop/orders/.* \(412 Invalid upper boundary for bundle\)"
+    with admin({"a": owner.url}) as calls, pytest.raises(RefusedError, match=sentence):
+        calls.transfer(BUNDLE, "a", "a")
+    assert len(owner.seen) == 1, "a bundle that stays is not looked up"
+
+
+def test_lookup_names_the_broker_that_serves(start: Start) -> None:
+    one, two = start((204, "")), start((204, ""))
+    one.replies[:] = [(500, ""), found_at(two)]
+    with admin({"one": one.url, "two": two.url}) as calls:
+        assert calls.lookup(BUNDLE, "one") == "two"
+    assert len(one.seen) == 2, "a lookup changes nothing, so it is repeated"
+    one.replies[:] = [(200, json.dumps({"httpUrl": "http://elsewhere:8080"}))]
+    with admin({"one": one.url}) as calls:
+        assert calls.lookup(BUNDLE, "one") is None
+
+
+def test_lookup_without_an_owner_says_so(start: Start) -> None:
+    one = start((404, json.dumps({"reason": "Namespace not found"})))
+    with admin({"one": one.url}) as calls, pytest.raises(UnavailableError, match="found no owner of"):
+        calls.lookup(BUNDLE, "one")
+
+
+def test_token_goes_with_every_call(start: Start) -> None:
+    owner, other = start((204, "")), start((204, ""))
+    owner.replies[:] = [(307, other.url + UNLOAD)]
+    with admin({"a": owner.url, "b": other.url}, access=BrokerAccess(token="secret")) as calls:
+        calls.unload(BUNDLE, "a")
+    assert owner.tokens + other.tokens == ["Bearer secret"] * 2
+    assert "secret" not in repr(BrokerAccess(token="secret"))
+
+
+def test_broker_that_is_not_registered_is_refused() -> None:
+    with admin({}) as calls, pytest.raises(RefusedError, match="broker a is not registered"):
+        calls.unload(BUNDLE, "a")
+
+
+def test_redirect_to_a_broker_that_came_later_is_followed(start: Start) -> None:
+    owner, newcomer = start((204, "")), start((204, ""))
+    owner.replies[:] = [(307, newcomer.url + UNLOAD)]
+    early = [registration("a", owner.url)]
+    later = [*early, registration("b", newcomer.url)]
+    with PulsarAdmin.of(early, TIMEOUT_S, BrokerAccess(), lambda: later) as calls:
+        calls.unload(BUNDLE, "a")
+    assert len(newcomer.seen) == 1
+
+
+def test_token_does_not_follow_a_redirect_out_of_tls(start: Start) -> None:
+    plain = start((204, ""))
+    broker = registration("a", "https://127.0.0.1:1", plain.url)
+    owner = start((204, ""))
+    owner.replies[:] = [(307, plain.url + UNLOAD)]
+    brokers = [broker, registration("b", owner.url)]
+    with (
+        PulsarAdmin.of(brokers, TIMEOUT_S, BrokerAccess(token="secret")) as calls,
+        pytest.raises(RefusedError, match="which is not registered"),
+    ):
+        calls.unload(BUNDLE, "b")
+    assert plain.seen == []
+
+
+def registration(broker: str, web_url: str, *more: str) -> Registration:
+    return Registration(
+        broker_id=broker,
+        incarnation=1,
+        session_id=1,
+        mzxid=1,
+        load_manager_class="x",
+        version=None,
+        web_url=web_url,
+        urls=frozenset({web_url, *more}),
+        document=JsonObject.decode(b"{}", "test"),
+    )

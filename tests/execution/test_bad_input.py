@@ -1,0 +1,153 @@
+"""What is wrong with a cluster or a journal is one sentence, and no step is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+import pytest
+from kazoo.security import make_acl
+
+from evenkeel.adapters.plans import PlanStore
+from evenkeel.model.errors import EvenkeelError, InputError, RefusedError, RunStoppedError
+from evenkeel.model.plan import Step
+from evenkeel.model.run import RunState
+from support.scenes import Scene
+
+# Whoever cleans up may still remove the nodes: that is a right of their parents.
+READ_ONLY = [make_acl("world", "anyone", read=True)]
+
+
+@pytest.fixture
+def scene(stage: Callable[..., Scene]) -> Scene:
+    return stage()
+
+
+def steps_of(scene: Scene, plan_id: str) -> list[Step]:
+    return list(PlanStore(scene.lake).load(plan_id).steps)
+
+
+def bundle_path(scene: Scene, step: Step) -> str:
+    return f"{scene.connection.pulsar_root}/service_unit_state/{step.bundle}"
+
+
+def versions(scene: Scene, plan_id: str) -> list[int]:
+    return [scene.client.exists(bundle_path(scene, step)).version for step in steps_of(scene, plan_id)]
+
+
+@pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"state":"Merging","timestamp":1,"versionId":1}', b"\xff"])
+def test_malformed_record_is_refused_by_its_path_before_anything_is_written(scene: Scene, data: bytes) -> None:
+    plan_id = scene.plan(4)
+    step = steps_of(scene, plan_id)[2]
+    scene.client.set(bundle_path(scene, step), data)
+    before = versions(scene, plan_id)
+    with pytest.raises(InputError, match=f"{step.bundle} holds no service-unit record .*: let Pulsar's leader repair"):
+        scene.run(plan_id)
+    assert versions(scene, plan_id) == before
+    assert scene.is_untouched
+
+
+def test_foreign_names_beside_the_records_do_not_matter(scene: Scene) -> None:
+    plan_id = scene.plan(1)
+    scene.client.create(f"{scene.connection.pulsar_root}/service_unit_state/not/a/bundle", b"x", makepath=True)
+    assert scene.run(plan_id).state is RunState.DONE
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("000000", json.dumps({"schema_version": 99}).encode(), "has schema version 99, this library knows 1"),
+        ("000000", b"\xffgarbage", "is not a journal entry"),
+        ("notes", b"{}", "steps/notes is no journal entry: remove what is not Evenkeel's"),
+    ],
+)
+def test_journal_of_another_version_is_refused_before_the_fence_is_taken(
+    scene: Scene, name: str, data: bytes, sentence: str
+) -> None:
+    plan_id = scene.plan(2)
+    scene.client.create(f"{scene.connection.home}/plans/{plan_id}/steps/{name}", data, makepath=True)
+    before = versions(scene, plan_id)
+    with pytest.raises(InputError, match=sentence):
+        scene.run(plan_id)
+    assert versions(scene, plan_id) == before
+    assert scene.client.exists(f"{scene.connection.home}/fence") is None
+
+
+def test_standing_of_another_version_is_refused_before_the_fence_is_taken(scene: Scene) -> None:
+    plan_id = scene.plan(2)
+    path = f"{scene.connection.home}/plans/{'9' * 64}"
+    scene.client.create(path, json.dumps({"schema_version": 7}).encode(), makepath=True)
+    with pytest.raises(InputError, match="has schema version 7, this library knows 1"):
+        scene.run(plan_id)
+    assert scene.client.exists(f"{scene.connection.home}/fence") is None
+
+
+def test_journal_entry_of_another_plan_is_refused(scene: Scene) -> None:
+    first, second = scene.plan(1), scene.plan(3)
+    scene.run(first)
+    (entry,) = scene.journal(first)
+    foreign = entry | {"order": 1, "bundle": "elsewhere/ns/0x00000000_0xffffffff"}
+    path = f"{scene.connection.home}/plans/{second}/steps/000001"
+    scene.client.create(path, json.dumps(foreign).encode(), makepath=True)
+    run = scene.run(second)
+    assert (run.state, run.results) == (RunState.STOPPED, ())
+    assert "the journal's entry 1 is not of this plan" in run.detail
+
+
+def test_missing_home_is_made(scene: Scene) -> None:
+    plan_id = scene.plan(1)
+    assert scene.is_untouched
+    assert scene.run(plan_id).state is RunState.DONE
+
+
+def test_home_that_must_not_be_written_is_refused(scene: Scene) -> None:
+    plan_id = scene.plan(1)
+    scene.client.create(scene.connection.evenkeel_root, b"", acl=READ_ONLY, makepath=True)
+    before = versions(scene, plan_id)
+    with pytest.raises(RunStoppedError, match="access control forbids .*/evenkeel/.* to this user: give it the rights"):
+        scene.run(plan_id)
+    assert versions(scene, plan_id) == before
+
+
+def test_records_that_must_not_be_written_stop_the_run_at_the_first(scene: Scene) -> None:
+    plan_id = scene.plan(4)
+    first = bundle_path(scene, steps_of(scene, plan_id)[0])
+    scene.client.set_acls(first, READ_ONLY)
+    before = versions(scene, plan_id)
+    run = scene.run(plan_id)
+    assert run.state is RunState.STOPPED
+    assert f"forbids this user to write {first}: give it the rights" in run.detail
+    assert versions(scene, plan_id) == before
+    assert scene.journal(plan_id) == []
+
+
+def test_configuration_that_must_not_be_written_stops_the_run_before_its_first_step(scene: Scene) -> None:
+    plan_id = scene.plan(2)
+    scene.client.set_acls(scene.switches_path, READ_ONLY)
+    before = versions(scene, plan_id)
+    run = scene.run(plan_id)
+    assert run.state is RunState.STOPPED
+    assert f"forbids this user to write {scene.switches_path}" in run.detail
+    assert versions(scene, plan_id) == before
+
+
+def test_root_that_does_not_exist_is_refused(scene: Scene) -> None:
+    plan_id = scene.plan(1)
+    elsewhere = dataclasses.replace(scene.connection, pulsar_root="/nowhere", evenkeel_root="/nowhere/evenkeel")
+    with pytest.raises(EvenkeelError, match="no broker is registered under /nowhere/loadbalance/brokers: check"):
+        dataclasses.replace(scene, connection=elsewhere).run(plan_id)
+    assert scene.client.exists("/nowhere") is None
+
+
+def test_clock_that_is_off_is_refused_and_no_step_is_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    plan_id = scene.plan(2)
+    before = versions(scene, plan_id)
+    real = time.time
+    monkeypatch.setattr("evenkeel.adapters.fence.time.time", lambda: real() - 60.0)
+    with pytest.raises(RefusedError, match="clock is .* s off ZooKeeper's, the limit is 5.0 s: synchronise the clocks"):
+        scene.run(plan_id)
+    assert versions(scene, plan_id) == before
+    assert scene.client.exists(f"{scene.connection.home}/writer") is None

@@ -1,0 +1,199 @@
+"""Pulsar's own balancer is paused for the time of a run, and given back in every way out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from evenkeel.adapters.cluster_view import ZooKeeperClusterView
+from evenkeel.adapters.native_balancer import SWITCHES
+from evenkeel.adapters.runs import RunStore
+from evenkeel.model.run import RunState, StepState
+from evenkeel.model.run_events import Decision
+from evenkeel.stages.apply import apply_plan
+from support.scenes import SETTINGS, Scene
+
+SETTINGS_ONE_AT_A_TIME = dataclasses.replace(SETTINGS, in_flight_steps=1)
+PAUSED = dict.fromkeys(SWITCHES, "false")
+BY_FLEET = {"loadBalancerSheddingEnabled": "true"}
+FORMER = {"loadBalancerSheddingEnabled": "true", "brokerDeleteInactiveTopicsEnabled": "false"}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str] | None]:
+    """What the configuration said while steps were under way; filled by `spy`."""
+    return []
+
+
+def spy(scene: Scene, seen: list[dict[str, str] | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = ZooKeeperClusterView.next_changes
+
+    def look_and_wait(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
+        seen.append(scene.switches())
+        return waits(view, timeout_s)
+
+    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", look_and_wait)
+
+
+@pytest.mark.parametrize("kind", ["extensible", "modular"])
+def test_configuration_that_was_absent_is_absent_again(
+    stage: Callable[..., Scene], kind: str, seen: list[dict[str, str] | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage(kind)
+    scene.client.delete(scene.switches_path)
+    plan_id = scene.plan(3)
+    spy(scene, seen, monkeypatch)
+    run = scene.run(plan_id)
+    assert run.state is RunState.DONE, run
+    assert PAUSED in seen
+    assert scene.switches() is None
+    assert (scene.standing(plan_id).state, scene.standing(plan_id).switches) == (RunState.DONE, None)
+    decisions = [event.decision for event in RunStore(scene.lake).read_events(run.run_id)]
+    assert decisions.count(Decision.PAUSED) >= 1
+
+
+def test_former_values_come_back_and_the_plan_does_not_take_that_for_a_new_policy(
+    stage: Callable[..., Scene], seen: list[dict[str, str] | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage()
+    scene.client.set(scene.switches_path, json.dumps(FORMER).encode())
+    first, second = scene.plan(2), scene.plan(4)
+    spy(scene, seen, monkeypatch)
+    assert scene.run(first).state is RunState.DONE
+    assert {**FORMER, **PAUSED} in seen
+    assert scene.switches() == FORMER
+    run = scene.run(second)
+    assert run.state is RunState.DONE, "its snapshot is from before the first run paused and restored the switches"
+    assert run.count(StepState.SETTLED) == 2
+    assert scene.switches() == FORMER
+
+
+def test_change_of_the_configuration_by_another_hand_still_stops_a_plan(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    scene.client.set(scene.switches_path, json.dumps(FORMER).encode())
+    first, second = scene.plan(2), scene.plan(4)
+    scene.run(first)
+    scene.client.set(scene.switches_path, json.dumps(FORMER).encode())
+    run = scene.run(second)
+    assert run.state is RunState.STOPPED
+    assert "/admin/configuration has changed since the snapshot" in run.detail
+
+
+def test_switch_that_another_hand_changed_meanwhile_is_left_with_a_warning(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage()
+    scene.client.set(scene.switches_path, json.dumps(FORMER).encode())
+    plan_id = scene.plan(1)
+    waits = ZooKeeperClusterView.next_changes
+
+    def meddle(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
+        values = {**(scene.switches() or {}), "loadBalancerAutoBundleSplitEnabled": "true"}
+        scene.client.set(scene.switches_path, json.dumps(values).encode())
+        return waits(view, timeout_s)
+
+    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", meddle)
+    run = scene.run(plan_id)
+    assert scene.switches() == {**FORMER, "loadBalancerAutoBundleSplitEnabled": "true"}
+    warned = [e.detail for e in RunStore(scene.lake).read_events(run.run_id) if e.decision is Decision.WARNED]
+    assert warned == [
+        "loadBalancerAutoBundleSplitEnabled was changed to true by another hand meanwhile, and is left so"
+    ]
+
+
+@pytest.mark.parametrize("former", [None, FORMER])
+def test_next_run_of_any_plan_gives_back_what_a_dead_one_left(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch, former: dict[str, str] | None
+) -> None:
+    scene = stage()
+    if former is None:
+        scene.client.delete(scene.switches_path)
+    else:
+        scene.client.set(scene.switches_path, json.dumps(former).encode())
+    first, second = scene.plan(2), scene.plan(5)
+    die_in_mid_wave(scene, first, monkeypatch)
+    assert scene.switches() == {**(former or {}), **PAUSED}
+    assert scene.standing(first).state is RunState.RUNNING
+    run = scene.run(second)
+    assert run.state is RunState.DONE, run.detail
+    assert scene.switches() == former
+    assert scene.standing(first).state is RunState.LOST
+    assert scene.run(first).state is RunState.DONE
+    assert scene.switches() == former
+    assert scene.standing(first).state is RunState.DONE
+
+
+def die_in_mid_wave(scene: Scene, plan_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply a plan in a process that is killed while its first step is under way."""
+    child = os.fork()
+    if child == 0:
+        ZooKeeperClusterView.next_changes = lambda view, timeout_s: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,method-assign,return-value]
+        try:
+            apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def test_pausing_can_be_switched_off(
+    stage: Callable[..., Scene], seen: list[dict[str, str] | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage()
+    plan_id = scene.plan(1)
+    spy(scene, seen, monkeypatch)
+    assert scene.run(plan_id, pause_native_balancer=False).state is RunState.DONE
+    assert [values for values in seen if values != BY_FLEET] == []
+
+
+def test_malformed_configuration_is_refused_and_left_alone(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    plan_id = scene.plan(1)
+    scene.client.set(scene.switches_path, b"[1]")
+    run = scene.run(plan_id)
+    assert run.state is RunState.STOPPED
+    assert scene.client.get(scene.switches_path)[0] == b"[1]"
+
+
+def test_signal_ends_a_run_in_order(stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = stage(hand_over_delay_s=0.5)
+    plan_id = scene.plan(6)
+    waits = ZooKeeperClusterView.next_changes
+    sent = threading.Event()
+
+    def send_once(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
+        if not sent.is_set():
+            sent.set()
+            os.kill(os.getpid(), signal.SIGTERM)
+        return waits(view, timeout_s)
+
+    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", send_once)
+    former = signal.getsignal(signal.SIGTERM)
+    run = scene.run(plan_id)
+    assert (run.state, run.detail) == (RunState.STOPPED, "the run was told to stop: run it again to go on")
+    assert [result.state for result in run.results] == [StepState.SETTLED], "the step under way was waited for"
+    assert scene.switches() == BY_FLEET
+    assert scene.client.exists(f"{scene.connection.home}/writer") is None
+    assert signal.getsignal(signal.SIGTERM) is former
+    again = scene.run(plan_id)
+    assert (again.state, again.count(StepState.SETTLED)) == (RunState.DONE, 6)
+
+
+def test_window_that_ends_in_mid_wave_lets_no_further_step_begin(stage: Callable[..., Scene]) -> None:
+    scene = stage(hand_over_delay_s=1.0)
+    plan_id = scene.plan(8)
+    until = datetime.now(UTC) + timedelta(seconds=2.5)
+    run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS_ONE_AT_A_TIME, until=until)
+    assert run.state is RunState.STOPPED
+    assert "the window ended at" in run.detail
+    assert 0 < len(run.results) < 8
+    assert {result.state for result in run.results} == {StepState.SETTLED}
+    begun = [e.at for e in RunStore(scene.lake).read_events(run.run_id) if e.decision is Decision.APPLIED]
+    assert max(datetime.fromisoformat(at) for at in begun) < until
+    assert scene.switches() == BY_FLEET

@@ -1,0 +1,161 @@
+"""Real producers and consumers at a steady rate, who keep account of every message."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pulsar
+
+SEND_INTERVAL_S = 0.5
+SEND_TIMEOUT_MS = 120_000
+OPERATION_TIMEOUT_S = 120
+SUBSCRIPTION = "evenkeel-test"
+# Longer than a message may be on its way.
+DRAIN_DEADLINE_S = 150.0
+PAYLOAD_PADDING = b"." * 400
+
+
+@dataclass
+class Account:
+    """What was acknowledged and what was consumed, by topic; filled from the client's own threads."""
+
+    acknowledged: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    consumed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    begun: int = 0
+    refused: int = 0
+    acknowledged_at_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def sent(self) -> int:
+        with self.lock:
+            return sum(map(len, self.acknowledged.values()))
+
+    @property
+    def open(self) -> int:
+        """Messages that are neither acknowledged nor refused yet."""
+        return self.begun - self.refused - self.sent
+
+    def missing(self) -> dict[str, set[int]]:
+        """Acknowledged messages that nobody has consumed."""
+        with self.lock:
+            gaps = {topic: numbers - self.consumed[topic] for topic, numbers in self.acknowledged.items()}
+        return {topic: numbers for topic, numbers in gaps.items() if numbers}
+
+    def longest_gaps_s(self) -> dict[str, float]:
+        """The longest time without an acknowledgement, by topic."""
+        with self.lock:
+            moments = {topic: sorted(times) for topic, times in self.acknowledged_at_s.items()}
+        return {
+            topic: max((later - earlier for earlier, later in pairwise(times)), default=0.0)
+            for topic, times in moments.items()
+        }
+
+    def tell(self) -> str:
+        gaps = sorted(self.longest_gaps_s().items(), key=lambda item: -item[1])
+        lines = [f"{self.sent} messages acknowledged, {self.refused} refused, longest publish gap by topic:"]
+        return "\n".join([*lines, *(f"  {gap:6.2f} s  {topic}" for topic, gap in gaps)])
+
+
+class Traffic:
+    """Producers, one a topic, and consumers that share the topics among them."""
+
+    def __init__(self, service_url: str, topics: Sequence[str], consumers: int) -> None:
+        self.account = Account()
+        self._topics = list(topics)
+        self._ended = threading.Event()
+        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        self._client = pulsar.Client(
+            service_url,
+            operation_timeout_seconds=OPERATION_TIMEOUT_S,
+            io_threads=2,
+            message_listener_threads=2,
+            logger=logger,
+        )
+        shares = [self._topics[place::consumers] for place in range(consumers)]
+        self._consumers = [self._subscribe(share) for share in shares if share]
+        self._producers = {topic: self._produce_to(topic) for topic in self._topics}
+        self._sender = threading.Thread(target=self._send_steadily, daemon=True)
+        self._sender.start()
+
+    def _subscribe(self, topics: list[str]) -> pulsar.Consumer:
+        return self._client.subscribe(
+            topics,
+            SUBSCRIPTION,
+            consumer_type=pulsar.ConsumerType.Shared,
+            initial_position=pulsar.InitialPosition.Earliest,
+            message_listener=self._take,
+        )
+
+    def _produce_to(self, topic: str) -> pulsar.Producer:
+        return self._client.create_producer(
+            topic, send_timeout_millis=SEND_TIMEOUT_MS, batching_enabled=False, block_if_queue_full=False
+        )
+
+    def _take(self, consumer: pulsar.Consumer, message: pulsar.Message) -> None:
+        topic, _, number = message.data().rstrip(b".").decode().rpartition(" ")
+        with self.account.lock:
+            self.account.consumed[topic].add(int(number))
+        consumer.acknowledge(message)
+
+    def _send_steadily(self) -> None:
+        number = 0
+        while not self._ended.wait(SEND_INTERVAL_S):
+            for topic, producer in self._producers.items():
+                payload = f"{topic} {number}".encode() + PAYLOAD_PADDING
+                with self.account.lock:
+                    self.account.begun += 1
+                producer.send_async(payload, self._note(topic, number))
+            number += 1
+
+    def _note(self, topic: str, number: int):  # type: ignore[no-untyped-def]
+        def answered(result: pulsar.Result, _id: object) -> None:
+            with self.account.lock:
+                if result == pulsar.Result.Ok:
+                    self.account.acknowledged[topic].add(number)
+                    self.account.acknowledged_at_s[topic].append(time.monotonic())
+                else:
+                    self.account.refused += 1
+
+        return answered
+
+    def await_first_messages(self) -> None:
+        """Wait until every topic has had a message through; its brokers then have something to tell of."""
+        deadline_s = time.monotonic() + DRAIN_DEADLINE_S
+        while len(self.account.consumed) < len(self._topics):
+            assert time.monotonic() < deadline_s, f"{len(self.account.consumed)} of {len(self._topics)} topics work"
+            time.sleep(0.2)
+
+    def settle(self) -> Account:
+        """Stop sending, and wait until every message has its answer and was consumed, or the deadline has passed."""
+        self._ended.set()
+        self._sender.join()
+        deadline_s = time.monotonic() + DRAIN_DEADLINE_S
+        while (self.account.open > 0 or self.account.missing()) and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        return self.account
+
+    def close(self) -> None:
+        self._ended.set()
+        self._sender.join()
+        self._client.close()
+
+
+@contextmanager
+def running_traffic(service_url: str, topics: Sequence[str], consumers: int) -> Iterator[Traffic]:
+    """Traffic that ends with the block."""
+    traffic = Traffic(service_url, topics, consumers)
+    try:
+        yield traffic
+    finally:
+        traffic.close()
+
+
+def name_topics(namespace: str, count: int) -> list[str]:
+    return [f"persistent://{namespace}/topic-{number:03}" for number in range(count)]

@@ -1,0 +1,131 @@
+"""A cluster of real Pulsar brokers with a lake beside it, and the few verbs that tests of it need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evenkeel import __version__
+from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.plans import PlanStore
+from evenkeel.model.approval import Approval
+from evenkeel.model.connection import ClusterConnection
+from evenkeel.model.moments import format_time
+from evenkeel.model.run import RunRecord
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import LoadManager, SnapshotManifest
+from evenkeel.model.verdict import Check, Verdict
+from evenkeel.real_pulsar.cluster import RealCluster
+from evenkeel.real_pulsar.configuration import ClusterShape
+from evenkeel.real_pulsar.operator import Operator, operating
+from evenkeel.stages.apply import apply_plan
+from evenkeel.stages.snapshot import take_snapshot
+from support.commands import evenkeel
+from support.plans import make_transfers, rows, store_plan
+
+PROJECT = Path(__file__).resolve().parents[2]
+NAMESPACE = "shop/orders"
+BUNDLES = 12
+# All brokers share this machine's cores, so its cpu says nothing about any of them. Waits are for a busy machine.
+SETTINGS = {
+    "cpu_resource_weight": 0.0,
+    "session_timeout_s": 10.0,
+    "step_deadline_s": 120.0,
+    "verify_wait_s": 90.0,
+    "admin_call_timeout_s": 60.0,
+    "safe_mode_wait_s": 3.0,
+}
+COMMAND_DEADLINE_S = 900.0
+
+
+@dataclass
+class RealScene:
+    """A running cluster of a kind, its operator, and a lake."""
+
+    cluster: RealCluster
+    operator: Operator
+    home: Path
+    settings: Settings
+
+    @property
+    def kind(self) -> LoadManager:
+        return self.cluster.shape.kind
+
+    @property
+    def connection(self) -> ClusterConnection:
+        return self.cluster.connection
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(str(self.home / "lake"))
+
+    @property
+    def brokers(self) -> list[str]:
+        return [address.broker_id for address in self.cluster.brokers]
+
+    def skew(self) -> Mapping[str, str]:
+        """Put the bundles so that the first broker has most of them and the last one none; answers who owns what."""
+        first, second, _ = self.brokers
+        self.operator.place(self.operator.bundles(NAMESPACE), [first, first, second])
+        return self.operator.owners()
+
+    def plan_transfers(self, count: int, **wishes: Any) -> str:
+        """A plan made by hand, approved: the first bundles go each to the next broker."""
+        manifest = self.snapshot()
+        return store_plan(self.lake, manifest, make_transfers(self.lake, manifest, count), **wishes)
+
+    def snapshot(self) -> SnapshotManifest:
+        return take_snapshot(self.lake, self.connection, self.settings)
+
+    def rows(self, manifest: SnapshotManifest, name: str, table: type) -> list[Any]:
+        return rows(self.lake, manifest, name, table)
+
+    def approve(self, plan_id: str) -> None:
+        """Pass and approve a plan that was made without Spark; the gate itself is tried on the whole way."""
+        plans = PlanStore(self.lake)
+        check = Check("plan_steps", "made_by_hand", "critical", True, "a check", "the test says so")
+        plans.write_verdict(plan_id, Verdict(f"plan {plan_id[:12]}", (check,), __version__))
+        plans.write_approval(Approval(plan_id, "ada", format_time(datetime.now(UTC)), "test"))
+
+    def apply(self, plan_id: str, **wishes: Any) -> RunRecord:
+        return apply_plan(self.lake, plan_id, self.connection, self.settings, **wishes)
+
+    def run(self, *words: object, live: bool = False) -> Any:
+        """What an `evenkeel` command answers; it must end well."""
+        settings = ("--settings", self.home / "evenkeel.toml")
+        where = ("--zookeeper", self.connection.zookeeper) if live else ()
+        answer = evenkeel(
+            *words,
+            *where,
+            *("--lake", self.home / "lake"),
+            *settings,
+            "--json",
+            cwd=self.home,
+            deadline_s=COMMAND_DEADLINE_S,
+        )
+        assert answer.code == 0, f"{words}: {answer.err}"
+        return answer.document
+
+
+@contextmanager
+def real_scene(kind: LoadManager, home: Path, **broker_settings: str) -> Iterator[RealScene]:
+    """Start a cluster of a kind with one namespace; its logs stay in the folder for a failed test to show."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "evenkeel.toml").write_text("".join(f"{key} = {value}\n" for key, value in SETTINGS.items()))
+    shape = ClusterShape(kind, broker_settings=broker_settings)
+    print(f"real brokers of kind {kind} log into {home}")
+    with (
+        RealCluster(home / "cluster", shape, PROJECT / ".evenkeel" / "pulsar-jars") as cluster,
+        operating(cluster) as op,
+    ):
+        op.make_namespace(NAMESPACE, BUNDLES)
+        yield RealScene(cluster, op, home, Settings(**SETTINGS))
+
+
+def shown(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Where a plan puts its bundles in the end."""
+    return {step["bundle"]: step["destination"] for step in steps if step["kind"] == "transfer"}
