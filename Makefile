@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CASES ?= tests/data/pulsar-cases.json
+N ?= 100
+SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint types contracts unit cases bench-plan format docs lock clean
+.PHONY: help setup java demo test lint types contracts unit cases bench-plan bench-apply faults format docs lock clean
 
 help: ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +33,7 @@ lint: setup ## ruff, rules and format
 	$(BIN)/ruff format --check .
 
 types: setup ## mypy, strict
-	$(BIN)/mypy plugins/evenkeel spark/evenkeel_spark infra/bench
+	$(BIN)/mypy plugins/evenkeel spark/evenkeel_spark infra/bench infra/apply_bench
 
 contracts: setup ## the rooms' import contracts
 	$(BIN)/lint-imports
@@ -47,6 +49,12 @@ cases: setup ## run concrete inputs with the outcome of Pulsar's real classes: m
 
 bench-plan: setup ## hold the plans against bounds, Pulsar's shedders, time and memory: make bench-plan ARGS=--quick
 	@$(BIN)/python -m infra.bench $(ARGS)
+
+bench-apply: setup ## hold the guarded writer's speed against a bare loop of writes, in one run
+	@$(BIN)/python -m infra.apply_bench $(ARGS)
+
+faults: setup ## break runs of the guarded writer and judge their histories: make faults N=1000 [SEED=0]
+	@PYTHONPATH=tests $(BIN)/python -m faults --runs $(N) --seed $(SEED) $(ARGS)
 
 format: setup ## let ruff format and mend
 	$(BIN)/ruff check --fix .

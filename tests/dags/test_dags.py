@@ -191,3 +191,22 @@ def test_airflow_loads_the_plugin_and_nothing_else_below_plugins(parsed: dict[st
     # Without the line in .airflowignore Airflow runs every file of the package as a module of its bare name.
     assert parsed["bare_modules"] == []
     assert "evenkeel/" in (PROJECT / "plugins/.airflowignore").read_text().splitlines()
+
+
+def test_drain_goes_from_the_marks_to_empty_brokers(parsed: dict[str, Any]) -> None:
+    dag = parsed["dags"]["drain_broker"]
+    assert chain_of(dag["tasks"]) == [
+        *("mark_brokers", "request_drain", "profile_load", "find_split_candidates", "plan_transfers", "check_plan"),
+        *("has_steps_or_is_empty", "approve", "record_approval", "apply_plan", "verify_run", "verify_empty"),
+    ]
+    assert dag["params"] == {"brokers": [], "deadline": None, "approval_timeout_minutes": 60}
+    assert dag["tasks"]["mark_brokers"]["default_action"] == "fail", "what touches the cluster is not retried blindly"
+
+
+def test_rollback_goes_past_gate_and_approval(parsed: dict[str, Any]) -> None:
+    dag = parsed["dags"]["rollback_plan"]
+    assert chain_of(dag["tasks"]) == [
+        *("plan_rollback", "check_rollback", "approve", "record_approval", "apply_plan", "verify_run")
+    ]
+    assert dag["params"] == {"run": "", "approval_timeout_minutes": 60}
+    assert (dag["max_active_runs"], dag["tasks"]["approve"]["defaults"]) == (1, ["Reject"])

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 from evenkeel.gates import JudgedPlan, judge_plan
 from evenkeel.model.errors import InputError
-from evenkeel.model.plan import Step
+from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import PolicyDocument
 from evenkeel.model.verdict import Severity, Verdict
+from evenkeel.planning.manual import Wish, plan_wish
 from support import small_cluster, small_plan
+from support.by_hand import known, pinned_to
 from support.small_cluster import B01, B02, B03, MEGABYTE, TAKEN_AT
 from support.small_plan import FIRST, SETTINGS, step
 
@@ -156,3 +158,27 @@ def test_plan_of_an_unknown_snapshot_is_refused(spark: SparkSession) -> None:
 def test_same_plan_gets_the_same_verdict(spark: SparkSession) -> None:
     plan = small_plan.stored([step(bundle=name, order=n) for n, name in enumerate((FIRST, SECOND, THIRD))])
     assert judge(spark, plan) == judge(spark, plan)
+
+
+@pytest.mark.parametrize("bandwidth_model", ["bundles", "scaled"])
+def test_plan_by_hand_may_make_the_balance_worse_but_says_so(spark: SparkSession, bandwidth_model: str) -> None:
+    settings = dataclasses.replace(SETTINGS, bandwidth_model=bandwidth_model)
+    measured = small_cluster.change(small_cluster.brokers(), "broker_id", B02, bandwidth_in_usage_kbps=200_000.0)
+    wish = Wish(StepKind.TRANSFER, FOURTH, "ada", destination=B01)
+    made = plan_wish(known(brokers=measured, settings=settings), wish)
+    plan = small_plan.SmallPlan(made.plan, made.steps, made.rejections, made.brokers)
+    frames = small_cluster.frames(spark, broker_rows=measured)
+    verdict = judge_plan(spark, plan, frames, settings)
+    assert verdict.passed, verdict.blocking
+    assert set(found(verdict, Severity.WARNING)) == {"plan_is_no_worse_than_before"}, "its load is the snapshot's"
+    # the same steps by a planner are a bug
+    certified = dataclasses.replace(plan, plan=dataclasses.replace(made.plan, strategy="certified"))
+    blocked = found(judge_plan(spark, certified, frames, settings), Severity.CRITICAL)
+    assert set(blocked) == {"plan_is_no_worse_than_before", "hard_rules_hold"}
+
+
+def test_plan_by_hand_may_not_break_a_hard_rule(spark: SparkSession) -> None:
+    made = plan_wish(known(settings=SETTINGS), Wish(StepKind.TRANSFER, FOURTH, "ada", destination=B03))
+    plan = small_plan.SmallPlan(made.plan, made.steps, made.rejections, made.brokers)
+    details = found(judge(spark, plan, [pinned_to("b01.fleet", "b02.fleet")]), Severity.CRITICAL)
+    assert details == {"hard_rules_hold": f"{B03} may not own shop/orders by isolation policy pinned"}

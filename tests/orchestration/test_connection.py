@@ -47,6 +47,15 @@ def test_settings_may_be_a_file(tmp_path: Path) -> None:
     assert read_connection(connection(COMPLETE | {"settings": str(file)})).settings.wave_steps == 7
 
 
+def test_security_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "zookeeper.toml"
+    file.write_text('scheme = "digest"\nuser = "evenkeel"\npassword_variable = "ZK_PASSWORD"\n')
+    monkeypatch.setenv("ZK_PASSWORD", "hidden-word")
+    access = read_connection(connection(COMPLETE | {"zookeeper_security": str(file)}))
+    assert access.connection.security.password == "hidden-word"
+    assert "hidden-word" not in repr(access)
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -62,6 +71,7 @@ def test_settings_may_be_a_file(tmp_path: Path) -> None:
         (connection(COMPLETE | {"cluster": "ea st"}), "'ea st' is not a cluster name"),
         (connection(COMPLETE | {"pulsar_root": "pulsar/"}), "'pulsar/' is not a root path"),
         (connection(COMPLETE | {"settings": "evenkeel.toml"}), "settings = 'evenkeel.toml'"),
+        (connection(COMPLETE | {"zookeeper_security": "/no/such.toml"}), "cannot read ZooKeeper's security file"),
         (connection(COMPLETE | {"settings": {"tolerence": 1}}), "unknown key 'tolerence'"),
         (connection(COMPLETE | {"settings": "/no/such.toml"}), "cannot read the settings /no/such.toml"),
     ],

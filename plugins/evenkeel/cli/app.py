@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from evenkeel import __version__
-from evenkeel.cli import demo, diffs, local, plans, runs, settings, snapshots
+from evenkeel.cli import by_hand, demo, diffs, draining, kill_switch, local, plans, runs, settings, snapshots
+from evenkeel.cli.options import ZooKeeperSecurityFile, choose_security
 
 app = typer.Typer(
     name="evenkeel",
@@ -25,8 +26,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _evenkeel(
     version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
+    zookeeper_security: ZooKeeperSecurityFile = None,
 ) -> None:
     """Keep Apache Pulsar brokers on an even keel."""
+    choose_security(zookeeper_security)
 
 
 app.command("demo")(demo.demo)
@@ -40,4 +43,12 @@ app.command("check")(plans.check)
 app.command("approve")(plans.approve)
 app.command("apply")(runs.apply)
 app.command("verify")(runs.verify)
+app.command("rollback")(by_hand.rollback)
+app.command("runs")(runs.runs)
+app.command("drain")(draining.drain)
+app.command("move")(by_hand.move)
+app.command("unload")(by_hand.unload)
+app.command("split")(by_hand.split)
+app.command("stop")(kill_switch.stop)
+app.command("resume")(kill_switch.resume)
 app.command("settings")(settings.settings)

@@ -13,37 +13,61 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from evenkeel.cli.local_stack import FleetSize, LocalStack
+from evenkeel.cli.local_stack import FleetSize, LocalStack, RealStack
 from evenkeel.cli.options import AsJson
 from evenkeel.cli.output import escape, out, print_json, reporting, working
 from evenkeel.fleet.settings import LoadManagerKind
 from evenkeel.model.errors import RefusedError, UnavailableError
 
 START_DEADLINE_S = 150.0
+# The first time Maven brings 250 MB of jars.
+REAL_START_DEADLINE_S = 1_800.0
+DEFAULT_BROKERS, DEFAULT_BUNDLES = 6, 96
+DEFAULT_REAL_BROKERS, DEFAULT_REAL_BUNDLES = 3, 24
 STOP_DEADLINE_S = 30.0
 POLL_S = 0.1
 
-app = typer.Typer(help="A ZooKeeper and a fleet of simulated brokers on this machine.", no_args_is_help=True)
+app = typer.Typer(help="A ZooKeeper and brokers, simulated or real, on this machine.", no_args_is_help=True)
 
 Home = Annotated[Path, typer.Option("--home", help="Where the cluster keeps its files.")]
 DEFAULT_HOME = Path(".evenkeel/local")
 Brokers = Annotated[int, typer.Option("--brokers", min=2, help="Simulated brokers.")]
 Bundles = Annotated[int, typer.Option("--bundles", min=2, help="Bundles that they own.")]
 Kind = Annotated[LoadManagerKind, typer.Option("--load-manager", help="extensible or modular.")]
+AnyBrokers = Annotated[int | None, typer.Option("--brokers", min=2, help="Brokers; 6 simulated ones, or 3 real ones.")]
+AnyBundles = Annotated[
+    int | None, typer.Option("--bundles", min=2, help="Bundles that they own; 96, or 24 on real brokers.")
+]
+Pulsar = Annotated[bool, typer.Option("--pulsar", help="Real Pulsar brokers and a bookie instead of simulated ones.")]
+
+
+class LocalKind(StrEnum):
+    """The kinds of cluster that can be started here."""
+
+    EXTENSIBLE = "extensible"
+    MODULAR = "modular"
+    EXTENSIBLE_SYSTEM_TOPIC = "extensible-system-topic"
+
+
+AnyKind = Annotated[
+    LocalKind, typer.Option("--load-manager", help="How ownership is kept; the last kind is Pulsar's only.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the traffic.")]
 
 
 @app.command()
 def up(
-    brokers: Brokers = 6,
-    bundles: Bundles = 96,
-    load_manager: Kind = LoadManagerKind.EXTENSIBLE,
+    brokers: AnyBrokers = None,
+    bundles: AnyBundles = None,
+    load_manager: AnyKind = LocalKind.EXTENSIBLE,
     seed: Seed = 1,
+    pulsar: Pulsar = False,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -51,15 +75,18 @@ def up(
     with reporting(as_json):
         if _is_running(home):
             raise RefusedError(f"a local cluster runs in {home}", "use it, or end it with `evenkeel local down`")
+        size = _size(brokers, bundles, load_manager, seed, pulsar)
         _clear(home)
-        size = FleetSize(brokers, bundles, load_manager, seed)
-        with working(f"starting ZooKeeper and {brokers} brokers"):
+        with working(f"starting ZooKeeper and {size.brokers} brokers"):
             state = _start(home, size)
         if as_json:
             print_json(state)
             return
-        out.print(f"cluster [bold]{state['cluster']}[/] is up: {brokers} {load_manager} brokers, {bundles} bundles")
+        told = f"{size.brokers} {load_manager} brokers, {size.bundles} bundles"
+        out.print(f"cluster [bold]{state['cluster']}[/] is up: {told}")
         out.print(f"  ZooKeeper at {state['zookeeper']}")
+        if pulsar:
+            out.print(f"  clients connect to {state['service_url']}, namespace {state['namespace']}")
         where = f"--zookeeper {state['zookeeper']} --cluster {state['cluster']}"
         out.print(f"  try: evenkeel snapshot {where} --lake .evenkeel/lake")
 
@@ -105,17 +132,27 @@ def serve(home: Path, size: FleetSize) -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    with _locked(home), LocalStack(home, size) as stack:
+    with _locked(home), RealStack(home, size) if size.is_real else LocalStack(home, size) as stack:
         state = asdict(size) | {
             "pid": os.getpid(),
             "zookeeper": stack.connection.zookeeper,
             "cluster": stack.connection.cluster,
+            **stack.addresses,
         }
         temporary = _state_file(home).with_suffix(".new")
         temporary.write_text(json.dumps(state))
         temporary.rename(_state_file(home))
         while not ended:
             time.sleep(POLL_S)
+
+
+def _size(brokers: int | None, bundles: int | None, kind: LocalKind, seed: int, is_real: bool) -> FleetSize:
+    """The size that was asked for; real brokers are heavier, so there are fewer of them by default."""
+    if is_real:
+        return FleetSize(brokers or DEFAULT_REAL_BROKERS, bundles or DEFAULT_REAL_BUNDLES, kind, seed, is_real)
+    if kind not in {simulated.value for simulated in LoadManagerKind}:
+        raise RefusedError(f"simulated brokers are never of the kind {kind}", "add --pulsar for real ones")
+    return FleetSize(brokers or DEFAULT_BROKERS, bundles or DEFAULT_BUNDLES, kind, seed)
 
 
 def _clear(home: Path) -> None:
@@ -141,7 +178,8 @@ def _start(home: Path, size: FleetSize) -> dict[str, Any]:
         return _state_file(home).exists() or process.poll() is not None
 
     try:
-        _wait(is_settled, START_DEADLINE_S, f"the cluster in {home} did not start")
+        deadline_s = REAL_START_DEADLINE_S if size.is_real else START_DEADLINE_S
+        _wait(is_settled, deadline_s, f"the cluster in {home} did not start")
     except UnavailableError:
         process.terminate()
         raise

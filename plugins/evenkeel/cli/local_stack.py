@@ -1,4 +1,4 @@
-"""A cluster on this machine: an embedded ZooKeeper, and a fleet of simulated brokers in a process of its own."""
+"""Clusters on this machine: an embedded ZooKeeper with a fleet of simulated brokers, or with real Pulsar brokers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.supervised import SupervisedProcess
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import UnavailableError
+from evenkeel.model.snapshot import LoadManager
+from evenkeel.real_pulsar.cluster import RealCluster
+from evenkeel.real_pulsar.configuration import ClusterShape
+from evenkeel.real_pulsar.jars import DEFAULT_JARS_HOME
+from evenkeel.real_pulsar.operator import operating
 
 FLEET_CLUSTER = "fleet"
+REAL_CLUSTER = "pulsar"
+REAL_NAMESPACE = "evenkeel/local"
 FLEET_START_DEADLINE_S = 120.0
 POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSize:
-    """How large the fleet is, and of which kind."""
+    """How many brokers and bundles there are, of which kind, and whether the brokers are Pulsar's own."""
 
     brokers: int
     bundles: int
     load_manager: str
     seed: int
+    is_real: bool = False
 
 
 class LocalStack:
@@ -57,6 +65,11 @@ class LocalStack:
         return ClusterConnection(FLEET_CLUSTER, self._zookeeper.connect_string)
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """Where clients could connect: nowhere, since simulated brokers carry no messages."""
+        return {}
+
+    @property
     def _ready_file(self) -> Path:
         return self._home / "fleet.ready"
 
@@ -74,3 +87,40 @@ class LocalStack:
             if fleet.poll() is not None or time.monotonic() > deadline_s:
                 raise UnavailableError("the fleet did not start", f"read {self._home / 'fleet.log'}")
             time.sleep(POLL_S)
+
+
+class RealStack:
+    """ZooKeeper, a bookie and real brokers with one namespace, ended for sure with the process that started them."""
+
+    def __init__(self, home: Path, size: FleetSize, jars_home: Path = DEFAULT_JARS_HOME) -> None:
+        shape = ClusterShape(LoadManager(size.load_manager), size.brokers, REAL_CLUSTER)
+        self._cluster = RealCluster(home / "pulsar", shape, jars_home)
+        self._size = size
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as starting:
+            starting.enter_context(self._cluster)
+            with operating(self._cluster) as operator:
+                bundles = operator.make_namespace(REAL_NAMESPACE, self._size.bundles)
+                operator.place(bundles, [address.broker_id for address in self._cluster.brokers])
+            self._stack = starting.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def connection(self) -> ClusterConnection:
+        return self._cluster.connection
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where clients connect, which namespace is there for them, and where the admin API answers."""
+        return {
+            "service_url": self._cluster.service_url,
+            "namespace": REAL_NAMESPACE,
+            "web_service_url": self._cluster.brokers[0].web_url,
+        }

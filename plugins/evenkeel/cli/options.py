@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.zookeeper_security import load_security
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError
 from evenkeel.model.settings import Settings
+from evenkeel.model.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
 DEFAULT_MASTER = "local[*]"
 
@@ -31,7 +36,24 @@ ConfigurationStore = Annotated[
 SettingsFile = Annotated[
     Path | None, typer.Option("--settings", envvar="EVENKEEL_SETTINGS", help="A TOML file; see `evenkeel settings`.")
 ]
+ZooKeeperSecurityFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--zookeeper-security",
+        envvar="EVENKEEL_ZOOKEEPER_SECURITY",
+        help="A TOML file that says how ZooKeeper is entered: digest or SASL, TLS, ACLs. It holds no secret itself.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Approve the plan as the current user, without being asked.")]
 Master = Annotated[str, typer.Option("--master", help="Spark master.")]
+
+
+_security_file: ContextVar[Path | None] = ContextVar("zookeeper_security", default=None)
+
+
+def choose_security(file: Path | None) -> None:
+    """Take what the option before the command's name says, for every command that touches the cluster."""
+    _security_file.set(file)
 
 
 def load_settings(file: Path | None) -> Settings:
@@ -42,8 +64,17 @@ def connect(
     cluster: str, zookeeper: str, pulsar_root: str = "", configuration_zookeeper: str | None = None
 ) -> ClusterConnection:
     return ClusterConnection(
-        cluster, zookeeper, pulsar_root=pulsar_root, configuration_zookeeper=configuration_zookeeper
+        cluster,
+        zookeeper,
+        pulsar_root=pulsar_root,
+        configuration_zookeeper=configuration_zookeeper,
+        security=_security(),
     )
+
+
+def _security() -> ZooKeeperSecurity:
+    file = _security_file.get()
+    return NO_SECURITY if file is None else load_security(file, os.environ)
 
 
 def locate(kind: str, reference: str, lake_uri: str | None) -> tuple[Lake, str]:
@@ -54,3 +85,14 @@ def locate(kind: str, reference: str, lake_uri: str | None) -> tuple[Lake, str]:
     if lake_uri is None:
         raise InputError(f"{reference!r} is an id without a lake", "give --lake, or the directory's URI")
     return Lake(lake_uri), reference
+
+
+def current_user() -> str:
+    """Who runs this command, for everything that is put down under a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise InputError(
+            "this user has no name on this machine",
+            "set the environment variable LOGNAME, or give --by where there is one",
+        ) from error

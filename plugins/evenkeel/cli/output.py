@@ -6,13 +6,11 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     SpinnerColumn,
@@ -70,20 +68,12 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.update(task, description=text)
 
 
-@contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show how much of a known number is done; answers a function to call after each."""
-    with _progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda text: bar.update(task, advance=1, description=text)
-
-
 def _progress(*columns: ProgressColumn) -> Progress:
     # Where nobody watches, a bar would only litter the log.
     return Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal)
 
 
-def fail(as_json: bool, value: dict[str, Any], sentence: str) -> None:
+def fail(as_json: bool, value: dict[str, Any], sentence: str) -> NoReturn:
     """Print a result that is a failure, then end with exit code 1."""
     if as_json:
         print_json(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,9 @@ from evenkeel.cli.output import escape, out
 from evenkeel.execution.verification import BrokerCheck
 from evenkeel.model.load import RESOURCES
 from evenkeel.model.plan import BrokerBalance, Step
+
+if TYPE_CHECKING:
+    from evenkeel.stages.runs import ListedRun
 
 BAR_CELLS = 24
 MOST_STEPS_SHOWN = 200
@@ -26,7 +29,9 @@ def print_plan(stored: StoredPlan) -> None:
     counts = ", ".join(f"{number} {kind}" for kind, number in plan.step_counts.items() if number) or "no steps"
     out.print(f"plan [bold]{stored.plan_id}[/]")
     out.print(f"  cluster {escape(plan.cluster)}, snapshot {plan.snapshot_id}, strategy {plan.strategy}")
-    out.print(f"  {counts}; fewest that any plan needs: {plan.bounds['moves']}")
+    # A plan whose steps a person chose has no bound.
+    bound = f"; fewest that any plan needs: {plan.bounds['moves']}" if "moves" in plan.bounds else ""
+    out.print(f"  {counts}{bound}")
     for resource in RESOURCES:
         before, after = plan.balance["before"].get(resource), plan.balance["after"].get(resource)
         if before and after:
@@ -157,3 +162,17 @@ def _print_bars(figures: Mapping[tuple[str, str], tuple[int, int, int]], what: s
 
 def _bar(share: float, colour: str) -> Text:
     return Text("█" * round(share * BAR_CELLS), style=colour)
+
+
+def print_runs(runs: Sequence[ListedRun]) -> None:
+    """A line a run, and below it why it did not end well, if it did not."""
+    if not runs:
+        out.print("no runs yet")
+    for run in runs:
+        colour = {"done": "green", "running": "cyan"}.get(run.state, "yellow")
+        when = run.started_at[:19].replace("T", " ")
+        counts = f"{run.settled} settled, {run.skipped} skipped, {run.failed} failed"
+        where = f"{escape(run.cluster)}, {escape(run.strategy)}"
+        out.print(f"[bold]{run.run_id}[/]  [{colour}]{run.state:<11}[/]  {when:<19}  {where}: {counts}")
+        if run.detail:
+            out.print(f"  {escape(run.detail)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 import uuid
 from dataclasses import asdict
@@ -22,12 +21,12 @@ from evenkeel.cli.options import (
     Master,
     MaybeLakeUri,
     SettingsFile,
+    current_user,
     load_settings,
     locate,
 )
 from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
 from evenkeel.cli.pictures import print_balance, print_counterfactual, print_curve, print_plan, print_pools, print_steps
-from evenkeel.model.errors import InputError
 from evenkeel.model.request import STRATEGIES
 from evenkeel.model.verdict import Verdict
 
@@ -126,18 +125,11 @@ def approve(
 
     with reporting(as_json):
         place, reference = locate("plans", plan, lake)
-        approval = approve_plan(place, reference, by or _user(), "command line")
+        approval = approve_plan(place, reference, by or current_user(), "command line")
         if as_json:
             print_json(approval.to_json())
         else:
             out.print(f"plan [bold]{approval.plan_id}[/] approved by {escape(approval.approved_by)}")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError) as error:
-        raise InputError("this user has no name on this machine", "say who approves with --by") from error
 
 
 def _summary(stored: StoredPlan, seconds: dict[str, float] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,16 @@ from evenkeel import __version__
 from evenkeel.gates.frames import JudgedPlan, SnapshotFrames, frame_of, rows_of
 from evenkeel.gates.hard_rules import PlacedLoads
 from evenkeel.gates.loads import bundle_loads
-from evenkeel.gates.validation import run_suite
+from evenkeel.gates.validation import UNJUDGED, run_suite
 from evenkeel.model.errors import InputError
 from evenkeel.model.load import Resource
 from evenkeel.model.moments import format_time
-from evenkeel.model.plan import BrokerBalance, Plan, Step, StepKind
+from evenkeel.model.plan import BY_HAND_STRATEGIES, BrokerBalance, Plan, Step, StepKind
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, BrokerState, PolicyDocument
 from evenkeel.model.tables import column
-from evenkeel.model.verdict import Verdict
+from evenkeel.model.verdict import Check, Severity, Verdict
 from evenkeel.planning.horizon import horizon_hours
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from evenkeel.planning.rules.verifier import Violation
 
 _ID_CHARACTERS = 12
+NO_WORSE = "plan_is_no_worse_than_before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +81,17 @@ def judge_plan(spark: SparkSession, stored: JudgedPlan, frames: SnapshotFrames, 
     hours = horizon_hours(_moment_of(stored.plan.snapshot_id), settings.plan_expires_after_s)
     placed = PlacedLoads.collect(bundle_loads(frames, brokers, hours, settings), stored.steps, policies)
     violations = placed.find_violations(stored.steps, brokers, policies, settings)
+    is_by_hand = stored.plan.strategy in BY_HAND_STRATEGIES
     datasets = {
         "plan": frame_of(spark, PlanRow, [_plan_row(stored.plan, stored.steps)]),
-        "plan_violations": frame_of(spark, ViolationRow, _violation_rows(violations)),
+        "plan_violations": frame_of(spark, ViolationRow, _violation_rows(violations, is_by_hand)),
         "plan_steps": frame_of(spark, StepRow, _step_rows(stored.steps, placed)),
         "plan_brokers": frame_of(spark, BalanceRow, _balance_rows(stored.brokers, stored.steps, placed)),
     }
     parameters = settings.to_json() | {"may_rise": _has_to_move(stored, brokers)}
     checks = [check for name, rows in datasets.items() for check in run_suite(name, rows, parameters)]
+    if is_by_hand:
+        checks = list(map(_leave_to_the_person, checks))
     return Verdict(f"plan {stored.plan_id[:_ID_CHARACTERS]}", tuple(checks), __version__)
 
 
@@ -112,8 +116,17 @@ def _moment_of(snapshot_id: str) -> datetime:
         raise InputError(f"{snapshot_id!r} is not a snapshot's id", "plan again from a snapshot of the lake") from error
 
 
-def _violation_rows(violations: Sequence[Violation]) -> Iterator[ViolationRow]:
-    for place, violation in enumerate(violations):
+def _leave_to_the_person(check: Check) -> Check:
+    """A person who chose the steps may make the balance worse, and is told so before the yes."""
+    is_judged = check.passed or not check.detail.startswith(UNJUDGED.format(check.name))
+    return replace(check, severity=Severity.WARNING) if check.name == NO_WORSE and is_judged else check
+
+
+def _violation_rows(violations: Sequence[Violation], is_by_hand: bool) -> Iterator[ViolationRow]:
+    from evenkeel.planning.rules.violation import GOALS
+
+    hard = [violation for violation in violations if not (is_by_hand and violation.rule in GOALS)]
+    for place, violation in enumerate(hard):
         yield ViolationRow(place, violation.order, violation.detail)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _KEPT = "holds"
+UNJUDGED = "{} could not be judged"
 
 
 def run_suite(name: str, rows: DataFrame, parameters: Mapping[str, Any]) -> list[Check]:
@@ -54,7 +55,7 @@ def _as_check(suite: str, result: ExpectationValidationResult) -> Check:
     failure = _find_exception(result.exception_info)
     if failure is not None:
         # What could not be judged must not pass, whatever it is worth otherwise.
-        return Check(suite, name, Severity.CRITICAL, False, description, f"{name} could not be judged ({failure})")
+        return Check(suite, name, Severity.CRITICAL, False, description, f"{UNJUDGED.format(name)} ({failure})")
     severity = Severity(str(getattr(expectation.severity, "value", expectation.severity)))
     passed = bool(result.success)
     return Check(suite, name, severity, passed, description, _KEPT if passed else _tell(description, result))

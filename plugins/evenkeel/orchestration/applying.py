@@ -10,6 +10,7 @@ from airflow.sdk import get_current_context, task
 
 from evenkeel.model.canonical import canonical_json
 from evenkeel.model.errors import RefusedError, RunStoppedError
+from evenkeel.model.moments import parse_time
 from evenkeel.model.run import RunState, StepState
 from evenkeel.orchestration.connection import EvenkeelHook
 from evenkeel.orchestration.retry import READER, WRITER
@@ -18,6 +19,8 @@ from evenkeel.orchestration.retry import READER, WRITER
 APPLY_TIMEOUT = timedelta(hours=4)
 VERIFY_TIMEOUT = timedelta(minutes=15)
 RUN_ID = "run_id"
+# A Dag's parameter: the moment after which no step begins.
+DEADLINE = "deadline"
 
 
 @task(execution_timeout=APPLY_TIMEOUT, **WRITER)
@@ -29,9 +32,17 @@ def apply_plan(approval: dict[str, Any]) -> dict[str, Any]:
     """
     from evenkeel.stages.apply import apply_plan as apply
 
+    context = get_current_context()
+    deadline = context["params"].get(DEADLINE)
     access = EvenkeelHook().get_conn()
-    run = apply(access.lake, approval["plan_id"], access.connection, access.settings)
-    get_current_context()["ti"].xcom_push(RUN_ID, run.run_id)
+    run = apply(
+        access.lake,
+        approval["plan_id"],
+        access.connection,
+        access.settings,
+        until=None if deadline is None else parse_time(deadline),
+    )
+    context["ti"].xcom_push(RUN_ID, run.run_id)
     if run.state is not RunState.DONE:
         raise RunStoppedError(
             f"run {run.run_id} stopped ({run.detail})", "find the cause, then clear the task apply_plan"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ DEFAULT_CONNECTION_ID = "evenkeel_default"
 SPARK_CONNECTION_ID = "spark_default"
 REQUIRED_FIELDS = ("cluster", "lake")
 OPTIONAL_FIELDS = ("pulsar_root", "evenkeel_root", "configuration_zookeeper")
-KNOWN_FIELDS = frozenset({*REQUIRED_FIELDS, *OPTIONAL_FIELDS, "settings"})
+KNOWN_FIELDS = frozenset({*REQUIRED_FIELDS, *OPTIONAL_FIELDS, "settings", "zookeeper_security"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,9 @@ class EvenkeelHook(BaseHook):
     """Turns an Airflow connection into a lake, a cluster and settings; opens no session by itself.
 
     Host: the ZooKeeper hosts, `zk1:2181,zk2:2181`. Extra, a JSON object: `cluster` and `lake`; where they differ from
-    the default `pulsar_root`, `evenkeel_root`, `configuration_zookeeper`; and `settings`, the absolute path of a TOML
-    file or the settings themselves as an object.
+    the default `pulsar_root`, `evenkeel_root`, `configuration_zookeeper`; `settings`, the absolute path of a TOML
+    file or the settings themselves as an object; and `zookeeper_security`, the absolute path of the file that says how
+    ZooKeeper is entered.
     """
 
     conn_name_attr = "conn_id"
@@ -81,12 +83,15 @@ def read_spark_master(conn_id: str = SPARK_CONNECTION_ID) -> str:
 
 def _read_access(connection: Connection) -> ClusterAccess:
     from evenkeel.adapters.lake import Lake
+    from evenkeel.adapters.zookeeper_security import load_security
 
     extra = _read_extra(connection.extra)
     for field in REQUIRED_FIELDS:
         if field not in extra:
             raise InputError(f"{field} is missing", f"add {field} to the connection's extra")
     optional: dict[str, Any] = {field: _text(extra, field) for field in OPTIONAL_FIELDS if field in extra}
+    if "zookeeper_security" in extra:
+        optional["security"] = load_security(Path(_text(extra, "zookeeper_security")), os.environ)
     return ClusterAccess(
         Lake(_text(extra, "lake")),
         ClusterConnection(_text(extra, "cluster"), _zookeeper_hosts(connection), **optional),

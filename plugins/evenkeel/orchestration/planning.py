@@ -86,12 +86,17 @@ def submit_spark_job(job: Path, request: Any) -> SparkSubmitOperator:
 @task(execution_timeout=GATE_TIMEOUT, **READER)
 def check_plan(request: dict[str, str]) -> dict[str, Any]:
     """Judge the plan that the jobs made, and sum it up for the person who is asked."""
-    from evenkeel.adapters.plans import PlanStore
-    from evenkeel.stages.check import check_plan as check
     from evenkeel.stages.plan import read_planned
 
     lake = EvenkeelHook().get_conn().lake
-    plan_id = read_planned(lake, request["request_id"])["plan_id"]
+    return judge(lake, read_planned(lake, request["request_id"])["plan_id"])
+
+
+def judge(lake: Lake, plan_id: str) -> dict[str, Any]:
+    """Judge a plan of the lake and sum it up; a critical finding is an error."""
+    from evenkeel.adapters.plans import PlanStore
+    from evenkeel.stages.check import check_plan as check
+
     verdict = check(lake, plan_id, read_spark_master())
     verdict.require_passed()
     return summarise_plan(PlanStore(lake).load(plan_id), [check.detail for check in verdict.warnings])

@@ -76,8 +76,9 @@ def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedClu
     steps = _steps(selection, brokers)
     rejections = _rejections(plans, brokers, selection, after, context)
     rows = _broker_rows(brokers, after)
-    balance_before = describe_balance(brokers.values(), {name: broker.used for name, broker in brokers.items()})
-    balance_after = describe_balance(brokers.values(), after)
+    limits = {name: broker.limit for name, broker in brokers.items()}
+    balance_before = describe_balance(limits, {name: broker.used for name, broker in brokers.items()})
+    balance_after = describe_balance(limits, after)
     bounds = describe_bounds(plans, balance_before)
     plan = Plan(
         cluster=context.cluster,
@@ -90,7 +91,7 @@ def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedClu
         settings=context.settings.to_json(),
         policy_versions=dict(context.policy_versions),
         expires_at=context.taken_at + timedelta(seconds=context.settings.plan_expires_after_s),
-        step_counts=_count_steps(steps),
+        step_counts=count_steps(steps),
         steps_sha256=digest_rows(steps),
         rejections_sha256=digest_rows(rejections),
         brokers_sha256=digest_rows(rows),
@@ -109,7 +110,8 @@ def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedClu
     return PlannedCluster(plan, steps, rejections, rows)
 
 
-def _count_steps(steps: Iterable[Step]) -> dict[str, int]:
+def count_steps(steps: Iterable[Step]) -> dict[str, int]:
+    """How many steps of each kind a plan has."""
     kinds = Counter(step.kind for step in steps)
     return {
         "transfers": kinds[StepKind.TRANSFER],

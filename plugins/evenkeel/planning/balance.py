@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenkeel.model.bundles import tenant_of
@@ -24,15 +24,14 @@ def ratio(part: int, whole: int) -> float:
     return round(part / whole, DIGITS) if whole else 0.0
 
 
-def describe_balance(brokers: Iterable[ClusterBroker], used: Mapping[str, Vector]) -> dict[str, dict[str, float]]:
+def describe_balance(limits: Mapping[str, Vector], used: Mapping[str, Vector]) -> dict[str, dict[str, float]]:
     """Utilisation per resource over the brokers whose limit is known.
 
     The mean is all load over all capacity, which no move changes; the spread is that of the brokers' utilisations.
     """
-    rows = list(brokers)
     balance = {}
     for index, resource in enumerate(RESOURCES):
-        known = [(used[b.broker_id][index], b.limit[index]) for b in rows if b.limit[index]]
+        known = [(used[broker][index], limit[index]) for broker, limit in limits.items() if limit[index]]
         utilisations = [load / limit for load, limit in known]
         load, capacity = sum(load for load, _ in known), sum(limit for _, limit in known)
         peak = max(utilisations, default=0.0)

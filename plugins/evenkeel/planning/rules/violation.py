@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GOALS = frozenset({"overload", "worse-peak"})
+"""Rules that speak of balance alone: a planner must keep them, a person who chose the steps may overrule them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:

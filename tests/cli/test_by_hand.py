@@ -1,0 +1,151 @@
+"""What an operator does by hand, as commands on a running fleet: stop, resume, move, rollback, runs, drain."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.fleet.fleet import Fleet
+from support.commands import Answer, evenkeel
+from support.fleets import first_bundle, owned_bundles, running_fleet
+from support.waiting import eventually
+
+B1, B2, B3 = (f"b0{n}.fleet:8080" for n in (1, 2, 3))
+# Each gate and each job starts a Spark of its own.
+SPARK_TIMEOUT_S = 900
+COMMANDS = ("move", "unload", "split", "rollback", "drain", "stop", "resume", "runs")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An operator's desk: a fleet, and the options that lead to it."""
+
+    fleet: Fleet
+    folder: Path
+    cluster: str
+    zookeeper: str
+    pulsar_root: str
+
+    def run(self, command: str, *arguments: object) -> Answer:
+        live = ("--zookeeper", self.zookeeper, "--cluster", self.cluster)
+        placed = ("--lake", self.folder / "lake", "--settings", self.folder / "evenkeel.toml")
+        root = ("--pulsar-root", self.pulsar_root)
+        return evenkeel(command, *arguments, *live, *placed, *root, cwd=self.folder)
+
+    def switch(self, command: str, *arguments: object) -> Answer:
+        return evenkeel(command, "--zookeeper", self.zookeeper, "--cluster", self.cluster, *arguments)
+
+    def runs(self, *arguments: object) -> Any:
+        options = ("--lake", self.folder / "lake", "--cluster", self.cluster, "--zookeeper", self.zookeeper)
+        return evenkeel("runs", *options, "--json", *arguments).document["runs"]
+
+
+@pytest.fixture
+def desk(zookeeper: EmbeddedZooKeeper, pulsar_root: str, tmp_path: Path) -> Iterator[Desk]:
+    # A name of its own, since all tests share Evenkeel's root in ZooKeeper.
+    cluster = f"hands-{secrets.token_hex(3)}"
+    (tmp_path / "evenkeel.toml").write_text("verify_wait_s = 5.0\nsession_timeout_s = 6.0\n")
+    with running_fleet(zookeeper, pulsar_root, cluster=cluster, brokers=3, bundles=24) as fleet:
+        yield Desk(fleet, tmp_path, cluster, zookeeper.connect_string, pulsar_root)
+
+
+def test_every_command_explains_itself_and_refuses_wrong_usage() -> None:
+    for command in COMMANDS:
+        assert "--json" in evenkeel(command, "--help").out, command
+        assert evenkeel(command, "--no-such-option").code == 2, command
+
+
+def test_kill_switch_is_pulled_once_and_named(zookeeper: EmbeddedZooKeeper, client: KazooClient) -> None:
+    cluster = f"hands-{secrets.token_hex(3)}"
+    live = ("--zookeeper", zookeeper.connect_string, "--cluster", cluster)
+    first = evenkeel("stop", *live, "--reason", "consumers lag", "--json")
+    second = evenkeel("stop", *live, "--reason", "me too")
+    assert (first.code, first.document["is_new"]) == (0, True), first.err
+    assert second.code == 0
+    assert f"{cluster} was stopped already by {first.document['order']['who']} at" in second.out
+    assert "(consumers lag)" in second.out
+    assert client.exists(f"/evenkeel/{cluster}/stop")
+    resumed = evenkeel("resume", *live)
+    assert (resumed.code, "writers may go on" in resumed.out) == (0, True)
+    assert client.exists(f"/evenkeel/{cluster}/stop") is None
+    assert f"writing to {cluster} was not stopped" in evenkeel("resume", *live).out
+
+
+def test_stop_without_a_zookeeper_is_one_sentence() -> None:
+    answer = evenkeel("stop", "--zookeeper", "127.0.0.1:1", "--cluster", "lab")
+    assert (answer.code, answer.out) == (1, "")
+    assert "ZooKeeper at 127.0.0.1:1 did not answer" in answer.err
+
+
+def test_runs_of_an_empty_lake_are_none(tmp_path: Path) -> None:
+    assert evenkeel("runs", "--lake", tmp_path).out == "no runs yet\n"
+    assert evenkeel("runs", "--lake", tmp_path, "--json").document == {"runs": []}
+    wrong = evenkeel("runs", "--lake", tmp_path, "--zookeeper", "127.0.0.1:1")
+    assert (wrong.code, "give --cluster too" in wrong.err) == (1, True)
+
+
+@pytest.mark.timeout(SPARK_TIMEOUT_S)
+def test_bundle_is_moved_by_hand_and_brought_back(desk: Desk) -> None:
+    bundle = first_bundle(desk.fleet, B1)
+    unasked = desk.run("move", bundle, "--to", B3, "--json")
+    assert unasked.code == 1
+    assert "nobody has approved it: the plan is stored; `evenkeel approve" in unasked.err
+    assert desk.fleet.owner_of(bundle) == B1, "nothing is changed without a yes"
+    moved = desk.run("move", bundle, "--to", B3, "--yes", "--json")
+    assert moved.code == 0, moved.err
+    told = moved.document
+    assert (told["strategy"], told["run"]["state"], told["run"]["settled"]) == ("manual", "done", 1)
+    assert (told["gate"]["passed"], told["verification"]["passed"]) == (True, True)
+    assert eventually(lambda: desk.fleet.owner_of(bundle) == B3)
+    desk.switch("stop", "--reason", "hands off")
+    stopped = desk.run("rollback", told["run"]["run_id"], "--yes", "--json")
+    assert stopped.code == 1
+    assert desk.fleet.owner_of(bundle) == B3, "nothing is written while all writing is stopped"
+    desk.switch("resume")
+    back = desk.run("rollback", told["run"]["run_id"], "--yes")
+    assert back.code == 0, back.err
+    assert f"move {bundle} from {B3} to {B1}" in back.out
+    assert eventually(lambda: desk.fleet.owner_of(bundle) == B1)
+    again = desk.run("rollback", told["run"]["run_id"], "--yes")
+    assert (again.code, "was rolled back already" in again.err) == (1, True)
+    states = [(run["strategy"], run["state"]) for run in desk.runs()]
+    assert states[0] == ("rollback", "done")
+    assert states[-1] == ("manual", "done")
+
+
+def test_wish_that_a_rule_forbids_is_one_sentence_and_leaves_no_plan(desk: Desk) -> None:
+    bundle = first_bundle(desk.fleet, B1)
+    for arguments, sentence in (
+        (("move", bundle, "--to", "b9:8080"), "there is no broker b9:8080"),
+        (("move", bundle, "--to", B1), f"{bundle} is with {B1} already"),
+        (("unload", "acme/nowhere/0x00000000_0x40000000"), "there is no bundle"),
+        (("split", bundle, "--at", "0xffffffff"), "is not inside"),
+    ):
+        answer = desk.run(*arguments)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1), answer.err
+        assert sentence in answer.err
+    assert not (desk.folder / "lake" / "plans").exists()
+
+
+@pytest.mark.timeout(SPARK_TIMEOUT_S)
+def test_broker_is_drained_and_may_have_bundles_again(desk: Desk) -> None:
+    unknown = desk.run("drain", "--broker", "b9:8080")
+    assert (unknown.code, "broker b9:8080 is not registered" in unknown.err) == (1, True)
+    others = {broker: set(owned_bundles(desk.fleet, broker)) for broker in (B1, B2)}
+    drained = desk.run("drain", "--broker", B3, "--yes", "--json")
+    assert drained.code == 0, drained.err
+    assert drained.document["leftovers"] == []
+    assert {step["source"] for step in drained.document["steps"]} == {B3}, "nothing moves for balance"
+    assert eventually(lambda: owned_bundles(desk.fleet, B3) == [])
+    assert all(owned <= set(owned_bundles(desk.fleet, broker)) for broker, owned in others.items())
+    barred = desk.run("move", first_bundle(desk.fleet, B1), "--to", B3)
+    assert (barred.code, f"{B3} is Stopping and may not receive" in barred.err) == (1, True)
+    assert "may have bundles again" in desk.run("drain", "--broker", B3, "--undo").out
+    assert "was not marked" in desk.run("drain", "--broker", B3, "--undo").out

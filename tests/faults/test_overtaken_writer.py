@@ -1,0 +1,111 @@
+"""A writer is SIGSTOPped past its session, overtaken by a second run, then continued: its next write is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from evenkeel.fleet.settings import LoadManagerKind
+from faults.checker import find_violations
+from faults.frames import FrameKind
+from faults.history import History, RunFacts
+from faults.kinds import deliver_late, overtake
+from faults.proxy import Connection, Moment, Phase, Script, open_proxies
+from faults.run import RunningStage, Workshop, _through
+from faults.scene import Scene, writer_settings
+from faults.txn_log import Transaction, TxnType
+
+BAD_VERSION = -103
+WHOLE_STEP = 4
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Iterator[Workshop]:
+    with ExitStack() as stack:
+        yield Workshop.open(stack, is_ensemble=False)
+
+
+@pytest.fixture
+def stage(workshop: Workshop) -> Iterator[RunningStage]:
+    """A plan that waits to be applied; its third step will be held at the proxy."""
+    with ExitStack() as stack:
+        name = workshop.next_name(0)
+        kind = LoadManagerKind.EXTENSIBLE
+        scene = stack.enter_context(Scene(name, workshop.servers.hosts, workshop.operator, workshop.folder, kind))
+        plan = scene.make_plan(datetime.now(UTC) + timedelta(hours=1))
+        script = Script(Moment(FrameKind.BEGIN, 3, Phase.BEFORE))
+        proxies = open_proxies(workshop.servers.addresses, script)
+        for proxy in proxies:
+            stack.callback(proxy.close)
+        stage = RunningStage(workshop, scene, plan, script, proxies, random.Random(0), writer_settings())
+        stage.prepared_zxid = workshop.mark()
+        yield stage
+
+
+def play(stage: RunningStage, act: object) -> tuple[str, int, list[Transaction]]:
+    """Let a writer meet its fate; answers how it ended, its session, and all that was written."""
+    sessions: list[int] = []
+
+    def fire(connection: Connection, bundle: str) -> None:
+        assert connection.session is not None
+        sessions.append(connection.session[0])
+        act(stage, connection, bundle)  # type: ignore[operator]
+
+    stage.script.action = fire
+    hosts = ",".join(proxy.address for proxy in stage.proxies)
+    stage.first_writer = stage.start_writer(_through(stage.scene.connection, hosts))
+    told = stage.finish(stage.first_writer)
+    assert stage.finish(stage.rivals[0]) == "done", "the second run takes over and finishes the plan"
+    (session,) = sessions
+    return told, session, stage.workshop.servers.read_history(0)
+
+
+def history_of(stage: RunningStage, transactions: list[Transaction]) -> History:
+    facts = RunFacts(
+        root=stage.scene.root,
+        home=stage.scene.connection.home,
+        cluster=stage.scene.connection.cluster,
+        plan_id=stage.plan.plan_id,
+        steps=stage.plan.steps,
+        in_flight_steps=stage.settings.in_flight_steps,
+        step_deadline_ms=int(stage.settings.step_deadline_s * 1000),
+        ends_at_ms=int(stage.plan.expires_at.timestamp() * 1000),
+        approved_at_ms=stage.plan.approved_at_ms,
+        switches_before=stage.scene.switches(),
+        foreign_sessions=frozenset({int(stage.workshop.operator.client_id[0])}),
+        start_zxid=stage.prepared_zxid,
+    )
+    return History(transactions, facts)
+
+
+def test_late_write_of_an_overtaken_writer_is_a_refused_multi(stage: RunningStage) -> None:
+    told, _, transactions = play(stage, deliver_late)
+    history = history_of(stage, transactions)
+    assert len(history.acquisitions) == 2, "the second run has an epoch of its own"
+    overtaken_at = history.acquisitions[1].transaction.zxid
+    late = [t for t in transactions if t.zxid > overtaken_at and t.is_multi and t.is_refused]
+    assert late, "the write that was under way when the writer was stopped reaches the server"
+    print(late[0])
+    assert len(late[0].operations) >= WHOLE_STEP, "it is a step's whole transaction"
+    for refused in late:
+        assert refused.operations[0].error == BAD_VERSION, "the fence, checked first, is what refuses it"
+        assert all(operation.type is TxnType.ERROR for operation in refused.operations)
+    changed_by = {state.transaction.session for states in history.states.values() for state in states}
+    assert late[0].session not in changed_by, "the session that brought it has changed nothing"
+    assert told != "done"
+    settled = {entry.order for entry in history.entries if entry.state == "settled"}
+    assert settled == {step.order for step in stage.plan.steps}
+
+
+def test_overtaken_writer_changes_nothing_once_it_goes_on(stage: RunningStage) -> None:
+    told, session, transactions = play(stage, overtake)
+    history = history_of(stage, transactions)
+    overtaken_at = history.acquisitions[1].transaction.zxid
+    late = [t for t in transactions if t.session == session and t.zxid > overtaken_at and t.operations]
+    assert late == [], "its session is dead, so nothing of it is even heard"
+    assert told != "done"
+    assert find_violations(history) == []

@@ -1,0 +1,191 @@
+"""Moves by hand and their way back, on a running fleet; the gate has its own tests, so its word is given here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from evenkeel import __version__
+from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.plans import PlanStore
+from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.fleet.fleet import Fleet
+from evenkeel.model.approval import Approval
+from evenkeel.model.connection import ClusterConnection
+from evenkeel.model.errors import InputError, RefusedError
+from evenkeel.model.moments import format_time
+from evenkeel.model.plan import StepKind
+from evenkeel.model.run import RunRecord, RunState, StepState
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Bundle
+from evenkeel.model.verdict import Check, Verdict
+from evenkeel.planning.manual import Wish
+from evenkeel.stages.apply import apply_plan
+from evenkeel.stages.manual import plan_by_hand
+from evenkeel.stages.rollback import plan_rollback
+from evenkeel.stages.runs import ListedRun, list_runs
+from evenkeel.stages.snapshot import take_snapshot
+from support.fleets import first_bundle, running_fleet
+from support.plans import make_transfers, rows, store_plan
+from support.waiting import eventually
+
+SETTINGS = Settings(session_timeout_s=2.0, step_deadline_s=90.0, verify_wait_s=5.0)
+B1, B2, B3 = (f"b0{n}.fleet:8080" for n in (1, 2, 3))
+
+KILLED_AFTER_ITS_FIRST_STEP = """
+import json, os, signal, sys
+from evenkeel.adapters.lake import Lake
+from evenkeel.model.connection import ClusterConnection
+from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import Bundle
+from evenkeel.stages.apply import apply_plan
+
+def die(result):
+    if result.state == "settled":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+lake, plan_id, connection = sys.argv[1:]
+settings = Settings(session_timeout_s=2.0, step_deadline_s=90.0)
+apply_plan(Lake(lake), plan_id, ClusterConnection(**json.loads(connection)), settings, on_progress=die)
+"""
+
+
+@dataclasses.dataclass
+class Scene:
+    """A running fleet and a lake."""
+
+    fleet: Fleet
+    lake: Lake
+    connection: ClusterConnection
+
+    def store_run_plan(self, count: int) -> str:
+        manifest = take_snapshot(self.lake, self.connection, SETTINGS)
+        return store_plan(self.lake, manifest, make_transfers(self.lake, manifest, count))
+
+    def apply(self, plan_id: str) -> RunRecord:
+        plans = PlanStore(self.lake)
+        if plans.read_verdict(plan_id) is None:
+            check = Check("plan_steps", "made_by_hand", "critical", True, "a check", "the test says so")
+            plans.write_verdict(plan_id, Verdict(f"plan {plan_id[:12]}", (check,), __version__))
+            plans.write_approval(Approval(plan_id, "ada", format_time(datetime.now(UTC)), "test"))
+        return apply_plan(self.lake, plan_id, self.connection, SETTINGS)
+
+    def runs(self) -> list[ListedRun]:
+        return list_runs(self.lake, self.connection.cluster, self.connection)
+
+
+@pytest.fixture(params=["extensible", "modular"])
+def scene(
+    request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper, pulsar_root: str, tmp_path: Path
+) -> Iterator[Scene]:
+    with running_fleet(zookeeper, pulsar_root, brokers=3, bundles=24, load_manager=request.param) as fleet:
+        connection = ClusterConnection(
+            fleet.settings.cluster,
+            zookeeper.connect_string,
+            pulsar_root=pulsar_root,
+            evenkeel_root=f"{pulsar_root}/evenkeel",
+        )
+        yield Scene(fleet, Lake(str(tmp_path / "lake")), connection)
+
+
+def test_move_by_hand_goes_there_and_back_and_not_back_twice(scene: Scene) -> None:
+    bundle = first_bundle(scene.fleet, B1)
+    stored = plan_by_hand(
+        scene.lake, scene.connection, SETTINGS, Wish(StepKind.TRANSFER, bundle, "ada", destination=B3)
+    )
+    run = scene.apply(stored.plan_id)
+    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run
+    assert eventually(lambda: scene.fleet.owner_of(bundle) == B3)
+    way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    (step,) = way_back.steps
+    assert (step.bundle, step.source, step.destination) == (bundle, B3, B1)
+    assert scene.apply(way_back.plan_id).count(StepState.SETTLED) == 1
+    assert eventually(lambda: scene.fleet.owner_of(bundle) == B1)
+    with pytest.raises(RefusedError, match="was rolled back already, by plan"):
+        plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert [(listed.strategy, listed.state, listed.settled) for listed in scene.runs()] == [
+        ("rollback", "done", 1),
+        ("manual", "done", 1),
+    ]
+
+
+def test_rollback_that_was_never_begun_may_be_planned_anew(scene: Scene) -> None:
+    run = scene.apply(scene.store_run_plan(3))
+    first = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    second = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert len(first.steps) == len(second.steps) == 3
+
+
+def test_killed_run_without_a_record_is_listed_and_goes_back_by_its_journal(scene: Scene) -> None:
+    plan_id = scene.store_run_plan(4)
+    stored = PlanStore(scene.lake).load(plan_id)
+    named = {name: getattr(scene.connection, name) for name in ("cluster", "zookeeper", "pulsar_root", "evenkeel_root")}
+    arguments = [scene.lake.uri, plan_id, json.dumps(named)]
+    killed = subprocess.run([sys.executable, "-c", KILLED_AFTER_ITS_FIRST_STEP, *arguments], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert eventually(lambda: [listed.state for listed in scene.runs()] == ["interrupted"], within_s=30.0)
+    (listed,) = scene.runs()
+    assert (listed.plan_id, listed.settled) == (plan_id, 1)
+    assert f"evenkeel apply {plan_id[:12]}" in listed.detail
+    canary = stored.steps[0]
+    way_back = plan_rollback(scene.lake, listed.run_id, scene.connection, SETTINGS)
+    assert [(step.bundle, step.destination) for step in way_back.steps] == [(canary.bundle, canary.source)]
+    assert scene.apply(way_back.plan_id).state is RunState.DONE
+    assert eventually(lambda: scene.fleet.owner_of(canary.bundle) == canary.source)
+
+
+def test_what_another_hand_moved_since_stays_and_is_told(scene: Scene) -> None:
+    run = scene.apply(scene.store_run_plan(2))
+    moved = run.results[0]
+    elsewhere = next(b for b in (B1, B2, B3) if b not in (moved.source, moved.destination))
+    wish = Wish(StepKind.TRANSFER, moved.bundle, "bob", destination=elsewhere)
+    scene.apply(plan_by_hand(scene.lake, scene.connection, SETTINGS, wish).plan_id)
+    way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert [step.bundle for step in way_back.steps] == [run.results[1].bundle]
+    (row,) = way_back.rejections
+    assert (row.rule, row.bundle) == ("moved-on", moved.bundle)
+
+
+def test_run_that_nobody_knows_is_refused(scene: Scene, client: KazooClient) -> None:
+    with pytest.raises(InputError, match="neither a run nor a plan"):
+        plan_rollback(scene.lake, "0000", scene.connection, SETTINGS)
+    plan_id = scene.store_run_plan(1)
+    with pytest.raises(RefusedError, match="has no step that was done"):
+        plan_rollback(scene.lake, plan_id, scene.connection, SETTINGS)
+    other = dataclasses.replace(scene.connection, cluster="other")
+    with pytest.raises(RefusedError, match="was made on cluster 'fleet', not 'other'"):
+        plan_rollback(scene.lake, plan_id, other, SETTINGS)
+    assert client.exists(scene.connection.evenkeel_root) is None, "asking leaves nothing behind"
+
+
+def test_unload_by_hand_takes_the_bundle_from_its_broker(scene: Scene) -> None:
+    bundle = first_bundle(scene.fleet, B1)
+    run = scene.apply(
+        plan_by_hand(scene.lake, scene.connection, SETTINGS, Wish(StepKind.UNLOAD, bundle, "ada")).plan_id
+    )
+    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run
+    way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert (way_back.steps, [row.rule for row in way_back.rejections]) == ([], ["unload"])
+
+
+def test_split_by_hand_leaves_two_halves_and_is_not_undone(scene: Scene) -> None:
+    manifest = take_snapshot(scene.lake, scene.connection, SETTINGS)
+    owned = rows(scene.lake, manifest, "bundles", Bundle)
+    wide = next(b for b in owned if b.owner == B1 and b.topics > 1 and b.tenant != "pulsar")
+    wish = Wish(StepKind.SPLIT, wide.bundle, "ada", boundary=f"{wide.range_lower + 0x1000000:#010x}")
+    run = scene.apply(plan_by_hand(scene.lake, scene.connection, SETTINGS, wish).plan_id)
+    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run
+    after = take_snapshot(scene.lake, scene.connection, SETTINGS)
+    ranges = [b.range_lower for b in rows(scene.lake, after, "bundles", Bundle) if b.namespace == wide.namespace]
+    assert wide.range_lower + 0x1000000 in ranges
+    way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert (way_back.steps, [row.rule for row in way_back.rejections]) == ([], ["split"])
