@@ -51,6 +51,14 @@ def test_balanced_cluster_is_left_alone() -> None:
     assert planned.plan.gap["moves"] == 1.0
 
 
+def test_bound_of_the_peak_stays_below_what_is_reached_where_load_is_next_to_nothing() -> None:
+    # 2 × 1,400 on b1 of two brokers that could carry 1,000,000,000 each
+    huge = (broker("b1", 1_000_000), broker("b2", 1_000_000))
+    planned = legal_plan(Cluster(huge, bundles({"b1": [("t/a", 1_400), ("t/b", 1_400)]})))
+    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.0
+    assert planned.plan.bounds["max_over_mean"]["cpu"] == 1.0
+
+
 def test_larger_broker_takes_the_larger_part() -> None:
     # b1 (size 1): 4 × 100 | b2 (size 3): nothing
     cluster = Cluster((broker("b1"), broker("b2", 3)), bundles({"b1": [(f"t/{i}", 100) for i in range(4)]}))

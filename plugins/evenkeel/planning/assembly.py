@@ -77,9 +77,10 @@ def assemble(pool_plans: Iterable[PoolPlan], context: PlanContext) -> PlannedClu
     rejections = _rejections(plans, brokers, selection, after, context)
     rows = _broker_rows(brokers, after)
     limits = {name: broker.limit for name, broker in brokers.items()}
-    balance_before = describe_balance(limits, {name: broker.used for name, broker in brokers.items()})
+    before = {name: broker.used for name, broker in brokers.items()}
+    balance_before = describe_balance(limits, before)
     balance_after = describe_balance(limits, after)
-    bounds = describe_bounds(plans, balance_before)
+    bounds = describe_bounds(plans, limits, before)
     plan = Plan(
         cluster=context.cluster,
         load_manager=context.load_manager,

@@ -31,9 +31,8 @@ def describe_balance(limits: Mapping[str, Vector], used: Mapping[str, Vector]) -
     """
     balance = {}
     for index, resource in enumerate(RESOURCES):
-        known = [(used[broker][index], limit[index]) for broker, limit in limits.items() if limit[index]]
-        utilisations = [load / limit for load, limit in known]
-        load, capacity = sum(load for load, _ in known), sum(limit for _, limit in known)
+        utilisations = [used[broker][index] / limit[index] for broker, limit in limits.items() if limit[index]]
+        load, capacity = _load_and_capacity(limits, used, index)
         peak = max(utilisations, default=0.0)
         balance[str(resource)] = {
             "mean": ratio(load, capacity),
@@ -44,16 +43,24 @@ def describe_balance(limits: Mapping[str, Vector], used: Mapping[str, Vector]) -
     return balance
 
 
-def describe_bounds(plans: Sequence[PoolPlan], balance: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+def _load_and_capacity(limits: Mapping[str, Vector], used: Mapping[str, Vector], index: int) -> tuple[int, int]:
+    """What the brokers whose limit of a resource is known carry of it, and could."""
+    known = [broker for broker, limit in limits.items() if limit[index]]
+    return sum(used[broker][index] for broker in known), sum(limits[broker][index] for broker in known)
+
+
+def describe_bounds(
+    plans: Sequence[PoolPlan], limits: Mapping[str, Vector], used: Mapping[str, Vector]
+) -> dict[str, Any]:
     """Lower bounds for any plan of the cluster: pools add up, the highest of the pools' lowest peaks stands out."""
     share, over_mean = {}, {}
     for index, resource in enumerate(RESOURCES):
         total = sum(plan.bounds.total_load[index] for plan in plans)
         share[str(resource)] = _down(sum(plan.bounds.moved_load[index] for plan in plans), total)
-        peak = max((plan.bounds.peak_ppb[index] for plan in plans), default=0) / PPB
-        mean = balance[str(resource)]["mean"]
-        # No peak is below the mean, whatever rounding says.
-        over_mean[str(resource)] = max(1.0, math.floor(peak / mean * 10**DIGITS) / 10**DIGITS) if mean else 0.0
+        peak_ppb = max((plan.bounds.peak_ppb[index] for plan in plans), default=0)
+        load, capacity = _load_and_capacity(limits, used, index)
+        # No peak is below the mean, whatever rounding says. Whole numbers, since a mean may be next to nothing.
+        over_mean[str(resource)] = max(1.0, _down(peak_ppb * capacity, load * PPB)) if load else 0.0
     return {
         "moves": sum(plan.bounds.moves for plan in plans),
         "sessions": sum(plan.bounds.sessions for plan in plans),
