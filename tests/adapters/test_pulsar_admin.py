@@ -113,12 +113,12 @@ def test_bundle_that_came_back_to_its_owner_is_asked_to_go_again_a_few_times(sta
     assert len(source.seen) == 2 + MOST_TRANSFERS
 
 
-def test_bundle_that_went_to_a_third_broker_is_left_there(start: Start) -> None:
+def test_bundle_that_went_to_a_third_broker_is_asked_for_there(start: Start) -> None:
     source, destination, third = start((204, "")), start((204, "")), start((204, ""))
-    destination.replies[:] = [found_at(third)]
+    destination.replies[:] = [found_at(third), found_at(destination)]
     with admin({"s": source.url, "d:1": destination.url, "x": third.url}) as calls:
         calls.transfer(BUNDLE, "s", "d:1")
-    assert (len(source.seen), third.seen) == (1, [])
+    assert [path for _, path, _ in source.seen + third.seen] == 2 * [f"{UNLOAD}?destinationBroker=d:1"]
 
 
 def test_split_sends_its_boundary_again_after_a_redirect(start: Start) -> None:

@@ -181,4 +181,4 @@ def test_plan_by_hand_may_not_break_a_hard_rule(spark: SparkSession) -> None:
     made = plan_wish(known(settings=SETTINGS), Wish(StepKind.TRANSFER, FOURTH, "ada", destination=B03))
     plan = small_plan.SmallPlan(made.plan, made.steps, made.rejections, made.brokers)
     details = found(judge(spark, plan, [pinned_to("b01.fleet", "b02.fleet")]), Severity.CRITICAL)
-    assert details == {"hard_rules_hold": f"{B03} may not own shop/orders by isolation policy pinned"}
+    assert details == {"hard_rules_hold": f"step 0: {B03} may not own shop/orders by isolation policy pinned"}

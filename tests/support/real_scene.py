@@ -39,6 +39,7 @@ SETTINGS = {
     "admin_call_timeout_s": 60.0,
     "safe_mode_wait_s": 3.0,
 }
+TAKE_SETTINGS = ("snapshot", "plan", "apply", "verify")
 COMMAND_DEADLINE_S = 900.0
 
 
@@ -96,8 +97,8 @@ class RealScene:
 
     def run(self, *words: object, live: bool = False) -> Any:
         """What an `evenkeel` command answers; it must end well."""
-        settings = ("--settings", self.home / "evenkeel.toml")
         where = ("--zookeeper", self.connection.zookeeper) if live else ()
+        settings = ("--settings", self.home / "evenkeel.toml") if words[0] in TAKE_SETTINGS else ()
         answer = evenkeel(
             *words,
             *where,

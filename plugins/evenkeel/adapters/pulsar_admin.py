@@ -89,13 +89,12 @@ class PulsarAdmin:
         for _ in range(MOST_TRANSFERS):
             self._change(owner, f"unload {bundle}", f"{_path(name)}/unload?destinationBroker={destination}")
             found = self._drive_home(name, topic, destination)
-            if found in (None, destination):
+            if found is None or found == destination or time.monotonic() > deadline_s:
                 return
             log.warning("%s was to go to %s, and a lookup found it at %s", bundle, destination, found)
-            # A client's lookup may come between the leader's note of the destination and the unload, and use it up:
-            # then the bundle is back where it was. Anywhere else it is not for this call to move it again.
-            if found != owner or time.monotonic() > deadline_s:
-                return
+            # A client's lookup may use the leader's note of the destination up before the unload is over: then the
+            # bundle is back where it was, or wherever the cluster saw fit, and that broker has to be asked.
+            owner = found
 
     def unload(self, bundle: str, owner: str) -> None:
         """Ask for a bundle to be given up; whoever looks it up next makes the cluster choose an owner."""
