@@ -39,6 +39,7 @@ def goes_the_whole_way(scene: RealScene, producers: int = 24, consumers: int = 6
     cluster = ("--cluster", scene.connection.cluster)
     with running_traffic(scene.cluster.service_url, name_topics(NAMESPACE, producers), consumers) as traffic:
         traffic.await_first_messages()
+        await_told_load(scene)
         snapshot = scene.run("snapshot", *cluster, live=True)
         assert snapshot["load_manager"] == scene.kind
         plan = scene.run("plan", *cluster)
@@ -70,6 +71,16 @@ def goes_the_whole_way_in_process(scene: RealScene, producers: int = 24, consume
         assert verification.passed, verification.deviations
         account = traffic.settle()
     loses_nothing(account)
+
+
+def await_told_load(scene: RealScene) -> None:
+    """Brokers count once in a few seconds, so the first snapshots may see no load yet."""
+
+    def is_told() -> bool:
+        bundles = look_at(scene.lake, scene.connection, scene.settings).bundles
+        return any(bundle.msg_rate_in_per_s for bundle in bundles)
+
+    assert eventually(is_told, LOAD_TOLD_S), "the brokers tell of no load"
 
 
 def plan_once_load_is_told(scene: RealScene) -> StoredPlan:

@@ -18,7 +18,8 @@ from evenkeel.model.errors import EvenkeelError, RefusedError, UnavailableError
 
 MAX_REDIRECTS = 5
 MOST_ATTEMPTS = 4
-MOST_TRANSFERS = 3
+MOST_TRANSFERS = 8
+TRANSFER_PAUSE_S = 0.25
 RETRY_DELAY_S = 0.5
 # Pulsar looks a persistent topic up only if it exists or may be made; of a non-persistent one it does not ask.
 LOOKUP_DOMAIN = "non-persistent"
@@ -86,7 +87,9 @@ class PulsarAdmin:
         # Found before the call: a range too narrow to be looked up must not be unloaded.
         topic = name_topic_inside(name)
         deadline_s = time.monotonic() + self._timeout_s / 2
-        for _ in range(MOST_TRANSFERS):
+        for attempt in range(MOST_TRANSFERS):
+            # Each time a little later: the clients that were in the way have then found the bundle again.
+            self._sleep(attempt * TRANSFER_PAUSE_S)
             self._change(owner, f"unload {bundle}", f"{_path(name)}/unload?destinationBroker={destination}")
             found = self._drive_home(name, topic, destination)
             if found is None or found == destination or time.monotonic() > deadline_s:
