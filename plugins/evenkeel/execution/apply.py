@@ -134,7 +134,7 @@ class Run:
         except EvenkeelError as error:
             state, stopped_because = self._stop(error), str(error)
         finally:
-            self._leave(state, stopped_because)
+            state, stopped_because = self._leave(state, stopped_because)
         results = tuple(self._results[order] for order in sorted(self._results))
         return Outcome(self._epoch, state, results, stopped_because or None)
 
@@ -170,15 +170,23 @@ class Run:
             self._put(flight.step, self.writer.opening_state, "under way when the run stopped")
         return RunState.LOST if isinstance(error, SessionLostError) else RunState.STOPPED
 
-    def _leave(self, state: RunState, detail: str) -> None:
-        """Put back what was changed for the run's time, in every way out; what fails here, the next run makes good."""
+    def _leave(self, state: RunState, detail: str) -> tuple[RunState, str]:
+        """Put back what was changed for the run's time, in every way out; what fails here, the next run makes good.
+
+        A run whose steps are all done, but whose way out is not, is not done.
+        """
         try:
             if state is not RunState.LOST:
                 self._close(state, detail)
         except EvenkeelError as error:
-            self._warn([f"the way out is not finished, the next run of any plan will do it: {error}"])
+            unfinished = f"the way out is not finished, the next run of any plan will do it: {error}"
+            self._warn([unfinished])
+            if state is RunState.DONE:
+                state = RunState.LOST if isinstance(error, SessionLostError) else RunState.STOPPED
+                detail = unfinished
         finally:
             self.writer.release()
+        return state, detail
 
     def _close(self, state: RunState, detail: str) -> None:
         try:
