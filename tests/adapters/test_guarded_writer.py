@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.adapters.guarded_writer import Fence, Journal
+from evenkeel.adapters.fence import Fence
+from evenkeel.adapters.guarded_writer import Journal
 from evenkeel.adapters.zookeeper import (
     TransactionRefusedError,
     ZooKeeperSession,

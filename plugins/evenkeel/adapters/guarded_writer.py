@@ -12,8 +12,6 @@ from evenkeel.adapters.zookeeper import Operation, TransactionRefusedError, ZooK
 from evenkeel.model.errors import EvenkeelError, FencedOutError, InputError, RefusedError
 from evenkeel.model.run import JournalEntry
 
-__all__ = ["Fence", "Journal"]
-
 # A transaction must stay far below the megabyte that a server takes in one request.
 MOST_ENTRIES_TOGETHER = 100
 

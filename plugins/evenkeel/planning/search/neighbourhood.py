@@ -42,10 +42,6 @@ class Choices:
     target: Ints
     price: Floats
 
-    def only(self, wanted: Bools) -> Choices:
-        """Some of the choices."""
-        return Choices(self.row[wanted], self.source[wanted], self.target[wanted], self.price[wanted])
-
 
 def replan(
     placement: Placement, prices: Floats, brokers: Ints, first_columns: int = FIRST_COLUMNS, attempts: int = ATTEMPTS
