@@ -13,6 +13,7 @@ import pytest
 from evenkeel.model.errors import RefusedError, UnavailableError
 from evenkeel.orchestration.airflow_client import PendingApproval
 from evenkeel.orchestration.local_airflow import LocalAirflow, find_free_port
+from support.waiting import eventually
 
 PROJECT = Path(__file__).resolve().parents[2]
 RUN_DEADLINE_S = 120.0
@@ -80,6 +81,11 @@ def describe(airflow: LocalAirflow, run_id: str) -> str:
     return "\n".join(airflow.task_log(DAG_ID, run_id, task) for task in ("plan", "approve"))
 
 
+def assert_logged(airflow: LocalAirflow, run_id: str, task: str, line: str) -> None:
+    """A task's last lines may reach its log a moment after its state is known."""
+    assert eventually(lambda: line in airflow.task_log(DAG_ID, run_id, task)), describe(airflow, run_id)
+
+
 def test_yes_is_recorded_with_the_name_of_the_user(airflow: LocalAirflow) -> None:
     run_id = airflow.trigger(DAG_ID, {"plan_id": "b" * 64})
     questions: list[PendingApproval] = []
@@ -97,7 +103,7 @@ def test_yes_is_recorded_with_the_name_of_the_user(airflow: LocalAirflow) -> Non
     assert questions[0].plan_id in questions[0].body
     assert airflow.xcom(DAG_ID, run_id, "record")[0] == airflow.user == "operator"
     assert airflow.xcom(DAG_ID, run_id, "approve")["plan_id"] == "b" * 64
-    assert f"home is {airflow.home}" in airflow.task_log(DAG_ID, run_id, "record")
+    assert_logged(airflow, run_id, "record", f"home is {airflow.home}")
     with pytest.raises(RefusedError, match="409"):
         airflow.respond(DAG_ID, run_id, "approve", approve=False)
 
@@ -110,7 +116,7 @@ def test_yes_to_another_plan_fails_the_run_at_once(airflow: LocalAirflow) -> Non
 
     assert airflow.wait(DAG_ID, run_id, RUN_DEADLINE_S, on_question=answer_for_another_plan) == "failed"
     assert airflow.task_states(DAG_ID, run_id) == {"plan": "success", "approve": "failed", "record": "upstream_failed"}
-    assert "the answer names " + "c" * 64 in airflow.task_log(DAG_ID, run_id, "approve")
+    assert_logged(airflow, run_id, "approve", "the answer names " + "c" * 64)
 
 
 def test_no_skips_the_rest(airflow: LocalAirflow) -> None:

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from evenkeel.adapters.plans import StoredPlan
 from evenkeel.adapters.zookeeper import ZooKeeperSession
 from evenkeel.model.bundles import BundleName
+from evenkeel.model.errors import UnavailableError
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.run import RunRecord, RunState, StepResult, StepState
 from evenkeel.model.snapshot import Broker, Bundle
@@ -256,8 +257,14 @@ def survives_the_death_of_a_broker(scene: RealScene, producers: int = 24, consum
 
 
 def is_served_by(scene: RealScene, topics: Sequence[str], living: set[str]) -> bool:
-    """Whether living brokers own every bundle that a client asks for; of others nobody makes them take any."""
-    owners = scene.operator.owners()
+    """Whether living brokers own every bundle that a client asks for; of others nobody makes them take any.
+
+    A broker that is taking over bundles of a dead one may let a question wait until it has them.
+    """
+    try:
+        owners = scene.operator.owners()
+    except UnavailableError:
+        return False
     hashes = [hash_topic(topic) for topic in topics]
     bundles = map(BundleName.parse, scene.operator.bundles(NAMESPACE))
     asked_for = [str(bundle) for bundle in bundles if any(h in bundle.range for h in hashes)]

@@ -79,7 +79,10 @@ class Operator:
         self._eventually(is_there, f"PUT {path} was refused")
 
     def _get(self, url: str, path: str) -> Any:
-        answer = self._client.get(url + path)
+        try:
+            answer = self._client.get(url + path)
+        except httpx.HTTPError as error:
+            raise UnavailableError(f"GET {path} was not answered ({error})", "see the broker's log") from error
         if not answer.is_success:
             raise UnavailableError(f"GET {path} answered {answer.status_code}", "see the broker's log")
         return answer.json()
