@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from evenkeel.adapters import broker_http
 from evenkeel.adapters.broker_access import BrokerAccess
-from evenkeel.adapters.broker_http import PooledBrokerHttp
+from evenkeel.adapters.broker_clocks import require_good_clock
+from evenkeel.adapters.broker_http import HttpAnswer, PooledBrokerHttp
+from evenkeel.model.errors import RefusedError
 
 TIMEOUT_S = 1.0
 
@@ -88,3 +91,40 @@ def test_broker_that_is_not_there_is_a_problem_and_no_exception() -> None:
     assert refused.problem
     assert nonsense.body is None
     assert nonsense.problem
+
+
+def test_answer_tells_how_far_the_clocks_are_apart(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with PooledBrokerHttp(TIMEOUT_S) as http:
+        for path in ("/ok", "/denied"):
+            assert http.fetch([broker + path])[0].clock_offset_s == 0.0
+        late = time.time() - 60.0
+        monkeypatch.setattr(Handler, "date_time_string", lambda *_: formatdate(late, usegmt=True))
+        assert http.fetch([f"{broker}/ok"])[0].clock_offset_s == pytest.approx(59.5, abs=1.0)
+        monkeypatch.setattr(Handler, "date_time_string", lambda *_: formatdate(late + 120.0, usegmt=True))
+        assert http.fetch([f"{broker}/ok"])[0].clock_offset_s == pytest.approx(-59.5, abs=1.0)
+        monkeypatch.setattr(Handler, "date_time_string", lambda *_: "the other day")
+        assert http.fetch([f"{broker}/ok"])[0].clock_offset_s is None
+
+
+@pytest.mark.parametrize(
+    ("offsets_s", "is_good"),
+    [
+        ([], True),
+        ([None, None], True),
+        ([0.0, 0.0, 3_600.0], True),
+        ([5.0], True),
+        ([5.1], False),
+        ([-60.0, None, -59.0], False),
+    ],
+)
+def test_most_brokers_decide_whether_a_clock_is_off(offsets_s: list[float | None], is_good: bool) -> None:
+    class Brokers:
+        def fetch(self, urls: Sequence[str]) -> list[HttpAnswer]:
+            return [HttpAnswer(u, b"{}", clock_offset_s=offset_s) for u, offset_s in zip(urls, offsets_s, strict=True)]
+
+    urls = [f"http://b{number}:8080" for number in range(len(offsets_s))]
+    if is_good:
+        require_good_clock(Brokers(), urls, limit_s=5.0)
+    else:
+        with pytest.raises(RefusedError, match="off the brokers', the limit is 5.0 s: synchronise the clocks"):
+            require_good_clock(Brokers(), urls, limit_s=5.0)

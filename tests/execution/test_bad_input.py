@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Self
 
 import pytest
 from kazoo.security import make_acl
 
 from evenkeel.adapters.plans import PlanStore
+from evenkeel.adapters.step_writers import TransactionWriter
 from evenkeel.model.errors import EvenkeelError, InputError, RefusedError, RunStoppedError
 from evenkeel.model.plan import Step
 from evenkeel.model.run import RunState
@@ -36,16 +40,22 @@ def versions(scene: Scene, plan_id: str) -> list[int]:
     return [scene.client.exists(bundle_path(scene, step)).version for step in steps_of(scene, plan_id)]
 
 
+def assert_refused_untouched(scene: Scene, plan_id: str, error: type[EvenkeelError], sentence: str) -> None:
+    """A run is refused with a sentence, and nothing of Pulsar's or of Evenkeel's was written."""
+    before, switches = versions(scene, plan_id), scene.switches()
+    with pytest.raises(error, match=sentence):
+        scene.run(plan_id)
+    assert (versions(scene, plan_id), scene.switches()) == (before, switches)
+    assert scene.is_untouched
+
+
 @pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"state":"Merging","timestamp":1,"versionId":1}', b"\xff"])
 def test_malformed_record_is_refused_by_its_path_before_anything_is_written(scene: Scene, data: bytes) -> None:
     plan_id = scene.plan(4)
     step = steps_of(scene, plan_id)[2]
     scene.client.set(bundle_path(scene, step), data)
-    before = versions(scene, plan_id)
-    with pytest.raises(InputError, match=f"{step.bundle} holds no service-unit record .*: let Pulsar's leader repair"):
-        scene.run(plan_id)
-    assert versions(scene, plan_id) == before
-    assert scene.is_untouched
+    sentence = f"{step.bundle} holds no service-unit record .*: let Pulsar's leader repair"
+    assert_refused_untouched(scene, plan_id, InputError, sentence)
 
 
 def test_foreign_names_beside_the_records_do_not_matter(scene: Scene) -> None:
@@ -110,26 +120,37 @@ def test_home_that_must_not_be_written_is_refused(scene: Scene) -> None:
     assert versions(scene, plan_id) == before
 
 
-def test_records_that_must_not_be_written_stop_the_run_at_the_first(scene: Scene) -> None:
+def test_record_that_must_not_be_written_is_refused_before_anything_is_written(scene: Scene) -> None:
+    plan_id = scene.plan(4)
+    third = bundle_path(scene, steps_of(scene, plan_id)[2])
+    scene.client.set_acls(third, READ_ONLY)
+    assert_refused_untouched(scene, plan_id, RunStoppedError, f"forbids this user to write {third}: give it the rights")
+
+
+def test_switches_that_must_not_be_written_are_refused_before_anything_is_written(scene: Scene) -> None:
+    plan_id = scene.plan(2)
+    scene.client.set_acls(scene.switches_path, READ_ONLY)
+    assert_refused_untouched(scene, plan_id, RunStoppedError, f"forbids this user to write {scene.switches_path}")
+
+
+def test_rights_that_are_taken_away_in_mid_run_stop_it_at_the_step(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan_id = scene.plan(4)
     first = bundle_path(scene, steps_of(scene, plan_id)[0])
-    scene.client.set_acls(first, READ_ONLY)
+    rehearse = TransactionWriter.rehearse
+
+    def rehearse_then_forbid(writer: TransactionWriter, steps: Sequence[Step]) -> None:
+        rehearse(writer, steps)
+        scene.client.set_acls(first, READ_ONLY)
+
+    monkeypatch.setattr(TransactionWriter, "rehearse", rehearse_then_forbid)
     before = versions(scene, plan_id)
     run = scene.run(plan_id)
     assert run.state is RunState.STOPPED
     assert f"forbids this user to write {first}: give it the rights" in run.detail
     assert versions(scene, plan_id) == before
     assert scene.journal(plan_id) == []
-
-
-def test_configuration_that_must_not_be_written_stops_the_run_before_its_first_step(scene: Scene) -> None:
-    plan_id = scene.plan(2)
-    scene.client.set_acls(scene.switches_path, READ_ONLY)
-    before = versions(scene, plan_id)
-    run = scene.run(plan_id)
-    assert run.state is RunState.STOPPED
-    assert f"forbids this user to write {scene.switches_path}" in run.detail
-    assert versions(scene, plan_id) == before
 
 
 def test_root_that_does_not_exist_is_refused(scene: Scene) -> None:
@@ -140,11 +161,31 @@ def test_root_that_does_not_exist_is_refused(scene: Scene) -> None:
     assert scene.client.exists("/nowhere") is None
 
 
-def test_clock_that_is_off_is_refused_and_no_step_is_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
+class LateDatetime(datetime):
+    """A clock that is a minute behind."""
 
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return super().now(tz) - timedelta(seconds=60)
+
+
+def test_clock_that_is_off_is_refused_before_anything_is_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_id = scene.plan(2)
+    monkeypatch.setattr("evenkeel.adapters.broker_http.datetime", LateDatetime)
+    assert_refused_untouched(
+        scene,
+        plan_id,
+        RefusedError,
+        "clock is at least (59|60) s off the brokers', the limit is 5.0 s: synchronise the clocks",
+    )
+
+
+def test_clock_of_which_brokers_say_nothing_is_refused_by_the_fence_before_the_first_step(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan_id = scene.plan(2)
     before = versions(scene, plan_id)
+    monkeypatch.setattr("evenkeel.adapters.broker_http._clock_offset_s", lambda *_: None)
     real = time.time
     monkeypatch.setattr("evenkeel.adapters.fence.time.time", lambda: real() - 60.0)
     with pytest.raises(RefusedError, match="clock is .* s off ZooKeeper's, the limit is 5.0 s: synchronise the clocks"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -18,16 +20,22 @@ PARALLEL_REQUESTS = 32
 CONNECT_TIMEOUT_S = 5.0
 # The statistics of all topics of a busy broker; beyond this a broker is broken or hostile.
 LARGEST_BODY_BYTES = 512 * 1024 * 1024
+# An answer's date has no fractions of a second.
+DATE_RESOLUTION = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What a broker said to one request; `problem` says why there is no body."""
+    """What a broker said to one request; `problem` says why there is no body.
+
+    `clock_offset_s` is by how much this machine's clock is ahead of the broker's, or behind it, at the least.
+    """
 
     url: str
     body: bytes | None
     problem: str | None = None
     status: int | None = None
+    clock_offset_s: float | None = None
 
 
 class BrokerHttp(Protocol):
@@ -66,11 +74,13 @@ class PooledBrokerHttp:
 
     def _fetch_one(self, url: str) -> HttpAnswer:
         deadline = time.monotonic() + self._timeout_s
+        asked_at = datetime.now(UTC)
         try:
             with self._client.stream("GET", url) as response:
+                offset_s = _clock_offset_s(response.headers.get("Date"), asked_at, datetime.now(UTC))
                 if response.status_code != HTTP_OK:
-                    return HttpAnswer(url, None, f"HTTP {response.status_code}", response.status_code)
-                return self._read_body(url, response, deadline)
+                    return HttpAnswer(url, None, f"HTTP {response.status_code}", response.status_code, offset_s)
+                return replace(self._read_body(url, response, deadline), clock_offset_s=offset_s)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return HttpAnswer(url, None, str(error) or type(error).__name__)
 
@@ -85,3 +95,13 @@ class PooledBrokerHttp:
                 return HttpAnswer(url, None, f"not complete within {self._timeout_s:g} s")
             chunks.append(chunk)
         return HttpAnswer(url, b"".join(chunks), status=HTTP_OK)
+
+
+def _clock_offset_s(date: str | None, asked_at: datetime, answered_at: datetime) -> float | None:
+    """The least offset that explains an answer's date; None where it has none, or none that can be read."""
+    try:
+        told = parsedate_to_datetime(date or "")
+        ahead, behind = asked_at - (told + DATE_RESOLUTION), told - answered_at
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return max(ahead.total_seconds(), 0.0) - max(behind.total_seconds(), 0.0)

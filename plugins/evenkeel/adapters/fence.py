@@ -24,6 +24,7 @@ from evenkeel.adapters.zookeeper import (
     check,
     create,
     delete,
+    forbidden,
     set_data,
 )
 from evenkeel.model.errors import EvenkeelError, FencedOutError, RefusedError, RunStoppedError
@@ -71,10 +72,7 @@ class Fence:
     def explain(self, refusal: TransactionRefusedError) -> EvenkeelError | None:
         """Say why ZooKeeper refused a transaction, where that is for the whole run and not for one step."""
         if isinstance(refusal.error, NoAuthError):
-            return RunStoppedError(
-                f"ZooKeeper's access control forbids this user to write {refusal.path}",
-                "give it the rights to create, write and delete there, then run the same command again",
-            )
+            return forbidden(refusal.path)
         if refusal.operation not in ("fence", "writer"):
             return None
         (stop,) = self._session.read_latest([self._stop])
@@ -131,7 +129,7 @@ class Fence:
                     return epoch
             except TransactionRefusedError as refusal:
                 if isinstance(refusal.error, NoAuthError):
-                    raise self.explain(refusal) or refusal from refusal
+                    raise forbidden(refusal.path) from refusal
                 raise RefusedError("another writer took the fence at the same moment", "try again later") from refusal
         raise RunStoppedError("ZooKeeper did not confirm who holds the fence", "see that it is well, then try again")
 

@@ -49,7 +49,7 @@ class NativeBalancer:
 
     def __init__(self, session: ZooKeeperSession, pulsar_root: str, standings: PlanStandings) -> None:
         self._session = session
-        self._path = f"{pulsar_root}/admin/configuration"
+        self.path = f"{pulsar_root}/admin/configuration"
         self._standings = standings
         self._own_changes: set[tuple[int, int]] = set()
         self._own_node: int | None = None
@@ -78,7 +78,7 @@ class NativeBalancer:
             return standing
         paused, _ = self._change(standing, self._pause)
         if paused.switches is not None and paused.switches.made_node:
-            (node,) = self._session.read([self._path])
+            (node,) = self._session.read([self.path])
             self._own_node = None if node is None else int(node.stat.czxid)
         return paused
 
@@ -88,7 +88,7 @@ class NativeBalancer:
 
     def _change(self, standing: PlanStanding, prepare: _Prepare) -> tuple[PlanStanding, tuple[str, ...]]:
         for _ in range(MOST_ATTEMPTS):
-            (node,) = self._session.read([self._path])
+            (node,) = self._session.read([self.path])
             change = prepare(standing, node)
             if change.standing == standing and not change.operations:
                 return standing, change.warnings
@@ -97,19 +97,19 @@ class NativeBalancer:
             except TransactionRefusedError as refusal:
                 if isinstance(refusal.error, BadVersionError | NodeExistsError | NoNodeError):
                     continue
-                raise RefusedError(f"{self._path} cannot be changed ({refusal})", "see who may write it") from refusal
+                raise RefusedError(f"{self.path} cannot be changed ({refusal})", "see who may write it") from refusal
             self._own_changes |= set(change.standing.own_changes)
             for warning in change.warnings:
                 log.warning("%s", warning)
             return change.standing, change.warnings
-        raise RefusedError(f"{self._path} is being changed by another hand all the time", "try again later")
+        raise RefusedError(f"{self.path} is being changed by another hand all the time", "try again later")
 
     def _pause(self, standing: PlanStanding, node: Node | None) -> _Change:
         put = dict.fromkeys(SWITCHES, OFF)
         if node is None:
             switches = NativeSwitches(dict.fromkeys(SWITCHES), put, made_node=True)
             return _Change(
-                replace(standing, switches=switches), (create("switches", self._path, _encode(put), is_pulsars=True),)
+                replace(standing, switches=switches), (create("switches", self.path, _encode(put), is_pulsars=True),)
             )
         values = self._decode(node)
         missing = {key: value for key, value in put.items() if values.get(key) != value}
@@ -135,7 +135,7 @@ class NativeBalancer:
             else:
                 values[key] = found
         if switches.made_node and not values:
-            return _Change(restored, (delete("switches", self._path, node.stat.version),), tuple(warnings))
+            return _Change(restored, (delete("switches", self.path, node.stat.version),), tuple(warnings))
         if len(warnings) == len(switches.put):
             return _Change(restored, (), tuple(warnings))
         return replace(self._set(restored, node, values), warnings=tuple(warnings))
@@ -144,7 +144,7 @@ class NativeBalancer:
         own_change = (int(node.stat.czxid), int(node.stat.version) + 1)
         return _Change(
             replace(standing, own_changes=(*standing.own_changes, own_change)),
-            (set_data("switches", self._path, _encode(values), node.stat.version),),
+            (set_data("switches", self.path, _encode(values), node.stat.version),),
         )
 
     def _decode(self, node: Node) -> dict[str, str]:
@@ -153,7 +153,7 @@ class NativeBalancer:
         except ValueError:
             values = None
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            raise RefusedError(f"{self._path} is no JSON map of strings", "repair Pulsar's dynamic configuration")
+            raise RefusedError(f"{self.path} is no JSON map of strings", "repair Pulsar's dynamic configuration")
         return values
 
 

@@ -12,6 +12,7 @@ from evenkeel.adapters.guarded_writer import Journal
 from evenkeel.adapters.native_balancer import NativeBalancer
 from evenkeel.adapters.plan_standings import PlanStandings
 from evenkeel.adapters.pulsar_admin import PulsarAdmin
+from evenkeel.adapters.rehearsal import require_rights
 from evenkeel.adapters.zookeeper import Operation, ZooKeeperSession, check, set_data
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import EvenkeelError, RefusedError, is_of_one_step
@@ -51,6 +52,17 @@ class FencedWriter:
         self._pulsar_root = pulsar_root
         self._settings = settings
         self._standing: PlanStanding | None = None
+
+    def rehearse(self, steps: Sequence[Step]) -> None:
+        """Refuse steps that ZooKeeper's access control would refuse; nothing is written."""
+        paths = self._written_by(steps)
+        if self._settings.pause_native_balancer:
+            paths.append(self._guards.native.path)
+        require_rights(self._guards.session, paths)
+
+    def _written_by(self, steps: Sequence[Step]) -> list[str]:
+        """The nodes of Pulsar's that steps write."""
+        return []
 
     def acquire(self, plan_id: str) -> int:
         # Read first: what another version wrote is refused before anything is changed.
@@ -122,6 +134,9 @@ class TransactionWriter(FencedWriter):
     """Extensible load manager, metadata-store view: effect and journal entry in one transaction."""
 
     opening_state = StepState.APPLIED
+
+    def _written_by(self, steps: Sequence[Step]) -> list[str]:
+        return [ServiceUnitOwnership(self._pulsar_root).path(step.bundle) for step in steps]
 
     def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
         writes = [(start.entry, self._effects(start)) for start in starts]

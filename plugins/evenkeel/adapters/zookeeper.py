@@ -77,6 +77,14 @@ class UnconfirmedError(RunStoppedError):
     """A write was sent and no answer came: it may have happened or not."""
 
 
+def forbidden(path: str) -> RunStoppedError:
+    """What a user is told who may not write a node."""
+    return RunStoppedError(
+        f"ZooKeeper's access control forbids this user to write {path}",
+        "give it the rights to create, write and delete there, then run the same command again",
+    )
+
+
 def check(name: str, path: str, version: int = -1) -> Operation:
     """Require that a node exists, and is at a version unless that is -1."""
     return Operation(name, "check", (path, version))

@@ -11,6 +11,7 @@ from functools import partial
 
 from evenkeel import __version__
 from evenkeel.adapters.broker_access import BrokerAccess
+from evenkeel.adapters.broker_clocks import require_good_clock
 from evenkeel.adapters.cluster_kind import recognise_kind
 from evenkeel.adapters.cluster_source import ClusterSource, open_cluster
 from evenkeel.adapters.cluster_view import (
@@ -38,7 +39,7 @@ from evenkeel.model.run import RunRecord, RunState, StepResult
 from evenkeel.model.run_events import Decision, rebuild_run
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager
-from evenkeel.ports import ClusterView, GuardedWriter
+from evenkeel.ports import ClusterView
 from evenkeel.stages.realised_load import read_realised_load
 from evenkeel.stages.stopping import listening_for_stop
 
@@ -163,6 +164,7 @@ class _Application:
         kind = LoadManager(self._stored.plan.load_manager)
         with _open(self._connection, kind, self._settings) as (view, writer, guards):
             guards.native.learn(guards.standings.read_all().values())
+            writer.rehearse(self._stored.steps)
             after_loss = circumstances.after_loss or self._was_lost(guards)
             return Run(
                 self._stored.plan,
@@ -197,20 +199,21 @@ def _brokers_of(lake: Lake, stored: StoredPlan) -> frozenset[str]:
 @contextmanager
 def _open(
     connection: ClusterConnection, kind: LoadManager, settings: Settings
-) -> Iterator[tuple[ClusterView, GuardedWriter, Guards]]:
+) -> Iterator[tuple[ClusterView, TransactionWriter | AdminCallWriter, Guards]]:
     """Connect the view and the writer that a kind of cluster needs."""
     access = BrokerAccess.from_settings(settings)
     with ExitStack() as stack:
         source = stack.enter_context(open_cluster(connection, access))
         registrations = read_registrations(source)
         _require_kind(kind, recognise_kind(source, connection.cluster, registrations).load_manager)
+        require_good_clock(source.http, [r.web_url for r in registrations], settings.clock_offset_limit_s)
         session = stack.enter_context(_session(connection.zookeeper, connection, settings))
         configuration = session
         if connection.configuration_zookeeper is not None:
             configuration = stack.enter_context(_session(connection.configuration_zookeeper, connection, settings))
         guards = Guards.of(session, connection, settings)
         if kind is LoadManager.EXTENSIBLE:
-            writer: GuardedWriter = TransactionWriter(guards, connection.pulsar_root, settings)
+            writer: TransactionWriter | AdminCallWriter = TransactionWriter(guards, connection.pulsar_root, settings)
         else:
             reread = partial(read_registrations, source)
             admin = stack.enter_context(PulsarAdmin.of(registrations, settings.admin_call_timeout_s, access, reread))
