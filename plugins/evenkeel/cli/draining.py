@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from evenkeel.adapters.lake import Lake
-from evenkeel.cli.by_hand import Way
 from evenkeel.cli.options import (
     DEFAULT_MASTER,
     AsJson,
@@ -27,6 +26,7 @@ from evenkeel.cli.options import (
 )
 from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
 from evenkeel.cli.plans import DEFAULT_DEADLINE_S
+from evenkeel.cli.way import Way
 from evenkeel.model.connection import ClusterConnection
 
 MOST_NAMED = 5
