@@ -17,7 +17,7 @@ from evenkeel.adapters.json_documents import JsonObject
 from evenkeel.adapters.pulsar_admin import MOST_ATTEMPTS, MOST_TRANSFERS, PulsarAdmin, name_topic_inside
 from evenkeel.adapters.registrations import Registration
 from evenkeel.model.bundles import BundleName
-from evenkeel.model.errors import RefusedError, UnavailableError
+from evenkeel.model.errors import FencedOutError, RefusedError, UnavailableError
 
 TIMEOUT_S = 5.0
 BUNDLE = "shop/orders/0x40000000_0x80000000"
@@ -119,6 +119,45 @@ def test_bundle_that_went_to_a_third_broker_is_asked_for_there(start: Start) -> 
     with admin({"s": source.url, "d:1": destination.url, "x": third.url}) as calls:
         calls.transfer(BUNDLE, "s", "d:1")
     assert [path for _, path, _ in source.seen + third.seen] == 2 * [f"{UNLOAD}?destinationBroker=d:1"]
+
+
+def test_refusal_of_a_later_call_does_not_say_that_nothing_has_changed(start: Start) -> None:
+    source, destination, third = start((204, "")), start((204, "")), start((412, "no"))
+    destination.replies[:] = [found_at(third)]
+    with admin({"s": source.url, "d:1": destination.url, "x": third.url}) as calls:
+        calls.transfer(BUNDLE, "s", "d:1")
+    assert (len(source.seen), len(third.seen)) == (1, 1)
+
+
+def test_writer_that_was_overtaken_makes_no_further_call(start: Start) -> None:
+    def overtaken() -> None:
+        raise FencedOutError("another writer has taken over", "let it finish")
+
+    source, destination, busy = start((204, "")), start((204, "")), start((503, ""))
+    destination.replies[:] = [found_at(source)]
+    brokers = {"s": source.url, "d:1": destination.url, "b": busy.url}
+    with admin(brokers, may_go_on=overtaken) as calls:
+        with pytest.raises(FencedOutError):
+            calls.transfer(BUNDLE, "s", "d:1")
+        with pytest.raises(FencedOutError):
+            calls.unload(BUNDLE, "b")
+    assert (len(source.seen), len(busy.seen)) == (1, 1)
+
+
+def test_no_call_begins_after_the_time_out(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("evenkeel.adapters.pulsar_admin.time.monotonic", lambda: now_s[0])
+
+    def sleep(seconds: float) -> None:
+        now_s[0] += TIMEOUT_S
+
+    busy = start((503, ""))
+    with (
+        PulsarAdmin({"a": busy.url}, TIMEOUT_S, sleep=sleep) as calls,
+        pytest.raises(UnavailableError, match="could not be begun within 5 s"),
+    ):
+        calls.unload(BUNDLE, "a")
+    assert len(busy.seen) == 1
 
 
 def test_split_sends_its_boundary_again_after_a_redirect(start: Start) -> None:

@@ -15,6 +15,7 @@ from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
 from support.commands import Answer, evenkeel
 from support.fleets import first_bundle, owned_bundles, running_fleet
+from support.terminals import converse
 from support.waiting import eventually
 
 B1, B2, B3 = (f"b0{n}.fleet:8080" for n in (1, 2, 3))
@@ -33,11 +34,17 @@ class Desk:
     zookeeper: str
     pulsar_root: str
 
+    @property
+    def options(self) -> tuple[object, ...]:
+        live = ("--zookeeper", self.zookeeper, "--cluster", self.cluster, "--pulsar-root", self.pulsar_root)
+        return (*live, "--lake", self.folder / "lake", "--settings", self.folder / "evenkeel.toml")
+
     def run(self, command: str, *arguments: object) -> Answer:
-        live = ("--zookeeper", self.zookeeper, "--cluster", self.cluster)
-        placed = ("--lake", self.folder / "lake", "--settings", self.folder / "evenkeel.toml")
-        root = ("--pulsar-root", self.pulsar_root)
-        return evenkeel(command, *arguments, *live, *placed, *root, cwd=self.folder)
+        return evenkeel(command, *arguments, *self.options, cwd=self.folder)
+
+    def converse(self, answer: str, *arguments: object) -> tuple[int, str]:
+        """Run a command at a terminal, and answer when it asks whether to apply."""
+        return converse([*arguments, *self.options], "apply it?", answer, self.folder)
 
     def switch(self, command: str, *arguments: object) -> Answer:
         return evenkeel(command, "--zookeeper", self.zookeeper, "--cluster", self.cluster, *arguments)
@@ -132,6 +139,20 @@ def test_wish_that_a_rule_forbids_is_one_sentence_and_leaves_no_plan(desk: Desk)
         assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1), answer.err
         assert sentence in answer.err
     assert not (desk.folder / "lake" / "plans").exists()
+
+
+@pytest.mark.timeout(SPARK_TIMEOUT_S)
+def test_person_at_a_terminal_is_asked_and_sees_a_bar(desk: Desk) -> None:
+    bundle = first_bundle(desk.fleet, B1)
+    code, shown = desk.converse("n", "move", bundle, "--to", B2)
+    assert code == 1, shown
+    assert "not approved, so nothing was changed" in shown
+    assert bundle in owned_bundles(desk.fleet, B1)
+    code, shown = desk.converse("y", "move", bundle, "--to", B2)
+    assert code == 0, shown
+    assert "applying" in shown
+    assert "1/1" in shown
+    assert bundle in owned_bundles(desk.fleet, B2)
 
 
 @pytest.mark.timeout(SPARK_TIMEOUT_S)

@@ -69,12 +69,21 @@ class Fence:
             raise FencedOutError("this writer does not hold the fence", "acquire it first")
         return [check("fence", self._fence, self._epoch), check("writer", self._writer)]
 
+    def require_held(self) -> None:
+        """Raise unless this writer still is the one that may write; it may be another's turn the moment after."""
+        fence, writer = self._session.read_latest([self._fence, self._writer])
+        is_at_epoch = fence is not None and fence.stat.version == self._epoch
+        is_alive = writer is not None and writer.stat.ephemeralOwner == self._session.session_id
+        if not (is_at_epoch and is_alive):
+            raise self._fenced_out("fence: read again")
+
     def explain(self, refusal: TransactionRefusedError) -> EvenkeelError | None:
         """Say why ZooKeeper refused a transaction, where that is for the whole run and not for one step."""
         if isinstance(refusal.error, NoAuthError):
             return forbidden(refusal.path)
-        if refusal.operation not in ("fence", "writer"):
-            return None
+        return self._fenced_out(str(refusal)) if refusal.operation in ("fence", "writer") else None
+
+    def _fenced_out(self, told_by: str) -> FencedOutError:
         (stop,) = self._session.read_latest([self._stop])
         if stop is not None:
             order = Order.decode(stop.data)
@@ -83,7 +92,7 @@ class Fence:
                 "once it is clear why, run `evenkeel resume`, then apply the plan again to go on",
             )
         return FencedOutError(
-            f"another writer has taken over, or this one's session expired ({refusal})",
+            f"another writer has taken over, or this one's session expired ({told_by})",
             "let the other one finish; then apply the plan again",
         )
 

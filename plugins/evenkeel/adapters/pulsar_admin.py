@@ -35,6 +35,9 @@ class PulsarAdmin:
     Calls that change something are made again only where the first one surely changed nothing: nobody was
     reached, or the broker said "not now". A modular broker obeys a repeated unload although the bundle has
     arrived by then, and cuts its clients off twice. After any other trouble only the owner, read later, tells.
+
+    No call for a step begins later than the time-out, which is what the writer after this one waits for; and before
+    each further call that changes something `may_go_on` is asked, which raises if that writer is there.
     """
 
     def __init__(
@@ -44,9 +47,11 @@ class PulsarAdmin:
         access: BrokerAccess | None = None,
         sleep: Callable[[float], None] = time.sleep,
         reread: Callable[[], Sequence[Registration]] | None = None,
+        may_go_on: Callable[[], None] = lambda: None,
     ) -> None:
         access = access or BrokerAccess()
         self._timeout_s = timeout_s
+        self._may_go_on = may_go_on
         self._may_leave_tls = not access.prefers_tls
         self._sleep = sleep
         self._reread = reread
@@ -62,9 +67,11 @@ class PulsarAdmin:
         timeout_s: float,
         access: BrokerAccess,
         reread: Callable[[], Sequence[Registration]] | None = None,
+        may_go_on: Callable[[], None] = lambda: None,
     ) -> Self:
         """An admin client of the brokers that are registered; `reread` finds those that came later."""
-        admin = cls({r.broker_id: r.web_url for r in registrations}, timeout_s, access, reread=reread)
+        urls = {r.broker_id: r.web_url for r in registrations}
+        admin = cls(urls, timeout_s, access, reread=reread, may_go_on=may_go_on)
         admin._learn_registered(registrations)
         return admin
 
@@ -86,13 +93,25 @@ class PulsarAdmin:
         name = BundleName.parse(bundle)
         # Found before the call: a range too narrow to be looked up must not be unloaded.
         topic = name_topic_inside(name)
-        deadline_s = time.monotonic() + self._timeout_s / 2
+        deadline_s = self._deadline_s()
         for attempt in range(MOST_TRANSFERS):
-            # Each time a little later: the clients that were in the way have then found the bundle again.
-            self._sleep(attempt * TRANSFER_PAUSE_S)
-            self._change(owner, f"unload {bundle}", f"{_path(name)}/unload?destinationBroker={destination}")
-            found = self._drive_home(name, topic, destination)
-            if found is None or found == destination or time.monotonic() > deadline_s:
+            if attempt:
+                # Each time a little later: the clients that were in the way have then found the bundle again.
+                self._sleep(attempt * TRANSFER_PAUSE_S)
+                self._may_go_on()
+            try:
+                path = f"{_path(name)}/unload?destinationBroker={destination}"
+                self._change(owner, f"unload {bundle}", path, deadline_s)
+            except RefusedError as refusal:
+                if not attempt:
+                    raise
+                # The calls before this one have changed something: the owner, read later, tells what.
+                log.warning("%s", refusal)
+                return
+            found = self._drive_home(name, topic, destination, deadline_s)
+            # A call that takes as long as its forerunners must not be cut off half-way.
+            has_time = deadline_s - time.monotonic() > self._timeout_s / 2
+            if found is None or found == destination or not has_time:
                 return
             log.warning("%s was to go to %s, and a lookup found it at %s", bundle, destination, found)
             # A client's lookup may use the leader's note of the destination up before the unload is over: then the
@@ -101,7 +120,7 @@ class PulsarAdmin:
 
     def unload(self, bundle: str, owner: str) -> None:
         """Ask for a bundle to be given up; whoever looks it up next makes the cluster choose an owner."""
-        self._change(owner, f"unload {bundle}", f"{_path(BundleName.parse(bundle))}/unload")
+        self._change(owner, f"unload {bundle}", f"{_path(BundleName.parse(bundle))}/unload", self._deadline_s())
 
     def split(self, bundle: str, owner: str, boundary: int) -> None:
         """Ask for a bundle to be cut in two at a boundary; both halves stay with the owner.
@@ -112,22 +131,25 @@ class PulsarAdmin:
         if not name.range.lower < boundary < name.range.upper:
             raise RefusedError(f"0x{boundary:08x} does not lie inside {bundle}", "choose a boundary inside the range")
         query = "unload=false&splitAlgorithmName=specified_positions_divide"
-        self._change(owner, f"split {bundle}", f"{_path(name)}/split?{query}", [boundary])
+        self._change(owner, f"split {bundle}", f"{_path(name)}/split?{query}", self._deadline_s(), [boundary])
 
     def lookup(self, bundle: str, broker: str) -> str | None:
         """Who serves a bundle by a broker's word; a bundle without an owner is given one by this. None if unknown."""
         name = BundleName.parse(bundle)
-        return self._look_up(name, name_topic_inside(name), broker)
+        return self._look_up(name, name_topic_inside(name), broker, self._deadline_s())
 
-    def _drive_home(self, name: BundleName, topic: str, destination: str) -> str | None:
+    def _deadline_s(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+    def _drive_home(self, name: BundleName, topic: str, destination: str, deadline_s: float) -> str | None:
         try:
-            return self._look_up(name, topic, destination)
+            return self._look_up(name, topic, destination, deadline_s)
         except EvenkeelError as error:
             log.warning("%s could not be looked up, its clients will do so: %s", name, error)
             return None
 
-    def _look_up(self, name: BundleName, topic: str, broker: str) -> str | None:
-        answer = self._call("GET", broker, f"/lookup/v2/topic/{LOOKUP_DOMAIN}/{name.namespace}/{topic}")
+    def _look_up(self, name: BundleName, topic: str, broker: str, deadline_s: float) -> str | None:
+        answer = self._call("GET", broker, f"/lookup/v2/topic/{LOOKUP_DOMAIN}/{name.namespace}/{topic}", deadline_s)
         if not answer.is_success:
             raise UnavailableError(
                 f"broker {broker} found no owner of {name} ({_tell(answer)})", "see that brokers are up and may own it"
@@ -141,41 +163,49 @@ class PulsarAdmin:
             (self._broker_by_origin[o] for url in urls if url and (o := _origin(url)) in self._broker_by_origin), None
         )
 
-    def _change(self, owner: str, what: str, path: str, body: Any = None) -> None:
-        answer = self._call("PUT", owner, path, body)
+    def _change(self, owner: str, what: str, path: str, deadline_s: float, body: Any = None) -> None:
+        answer = self._call("PUT", owner, path, deadline_s, body)
         if answer.is_client_error:
             raise RefusedError(f"broker {owner} refused to {what} ({_tell(answer)})", "see what the broker logs")
         if not answer.is_success:
             log.warning("broker %s answered to %s: %s", owner, what, _tell(answer))
 
-    def _call(self, method: str, broker: str, path: str, body: Any = None) -> httpx.Response:
+    def _call(self, method: str, broker: str, path: str, deadline_s: float, body: Any = None) -> httpx.Response:
         """Make a call, a few times where it may be repeated; the last answer or failure counts."""
         for attempt in range(1, MOST_ATTEMPTS + 1):
             if attempt > 1:
                 self._sleep(RETRY_DELAY_S * 2 ** (attempt - 2))
+                if method != "GET":
+                    self._may_go_on()
+            is_last = attempt == MOST_ATTEMPTS
             try:
-                answer = self._follow(method, broker, path, body)
+                answer = self._follow(method, broker, path, deadline_s, body)
             except _CallFailedError as error:
-                if attempt < MOST_ATTEMPTS and (method == "GET" or error.reached_nobody):
+                if not is_last and (method == "GET" or error.reached_nobody):
                     continue
                 raise
             is_passing = answer.status_code in NOT_NOW or (method == "GET" and answer.is_server_error)
-            if not is_passing or attempt == MOST_ATTEMPTS:
+            if not is_passing or is_last:
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
-    def _follow(self, method: str, broker: str, path: str, body: Any) -> httpx.Response:
+    def _follow(self, method: str, broker: str, path: str, deadline_s: float, body: Any) -> httpx.Response:
         url = httpx.URL(self._url_of(broker) + path)
         for _ in range(MAX_REDIRECTS):
-            response = self._send(method, url, body)
+            response = self._send(method, url, deadline_s, body)
             if not response.is_redirect:
                 return response
             url = self._require_registered(url, response.headers.get("location", ""))
         raise UnavailableError(f"{method} {path} was redirected {MAX_REDIRECTS} times", "look into the brokers")
 
-    def _send(self, method: str, url: httpx.URL, body: Any) -> httpx.Response:
+    def _send(self, method: str, url: httpx.URL, deadline_s: float, body: Any) -> httpx.Response:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise UnavailableError(
+                f"{method} {url} could not be begun within {self._timeout_s:g} s", "see that the broker answers"
+            )
         try:
-            return self._client.request(method, url, json=body)
+            return self._client.request(method, url, json=body, timeout=left_s)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _CallFailedError(method, url, error) from error
 

@@ -176,7 +176,7 @@ class AdminCallWriter(FencedWriter):
             calls = [(step, pool.submit(self._call, step)) for step in intended]
         for step, call in calls:
             error = call.exception()
-            if isinstance(error, RefusedError):
+            if isinstance(error, EvenkeelError) and is_of_one_step(error):
                 refusals[step.order] = error
             elif error is not None:
                 raise error

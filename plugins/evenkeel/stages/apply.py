@@ -216,7 +216,10 @@ def _open(
             writer: TransactionWriter | AdminCallWriter = TransactionWriter(guards, connection.pulsar_root, settings)
         else:
             reread = partial(read_registrations, source)
-            admin = stack.enter_context(PulsarAdmin.of(registrations, settings.admin_call_timeout_s, access, reread))
+            admin = PulsarAdmin.of(
+                registrations, settings.admin_call_timeout_s, access, reread, guards.fence.require_held
+            )
+            stack.enter_context(admin)
             writer = AdminCallWriter(guards, connection.pulsar_root, settings, admin)
         yield _view(kind, source, guards, configuration, connection, registrations), writer, guards
 
