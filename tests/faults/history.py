@@ -255,6 +255,11 @@ class History:
             ]
         return min(ends, default=None)
 
+    def is_under_way(self, begin: Begin, zxid: int) -> bool:
+        """Whether a step that has begun is not yet at rest after a zxid."""
+        end = self.end_of_flight(begin)
+        return end is None or end > zxid
+
     @cached_property
     def deviated(self) -> frozenset[str]:
         """Bundles of admin calls that Pulsar has led elsewhere, as the journal says: it need not honour a wish."""

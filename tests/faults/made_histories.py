@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,6 +167,37 @@ class Maker:
             "start_zxid": 9,
         }
         return History(self.transactions, RunFacts(**facts | self.facts))
+
+
+def good(is_admin_call: bool = False) -> Maker:
+    """One step, all the way."""
+    made = Maker(is_admin_call=is_admin_call)
+    made.build_cluster()
+    made.acquire()
+    made.begin()
+    made.hand_over()
+    made.conclude()
+    made.release()
+    return made
+
+
+def started(*steps: Step, **facts: Any) -> Maker:
+    """A run that has just taken the fence."""
+    made = Maker(steps=steps or (step(0),), facts=facts)
+    made.build_cluster()
+    made.acquire()
+    return made
+
+
+def finish(made: Maker, number: int = 0) -> Maker:
+    """The brokers hand a step's bundle over, and the journal says so."""
+    made.hand_over(number)
+    made.conclude(number)
+    return made
+
+
+Bad = tuple[tuple[str, Callable[[], Maker]], ...]
+"""Histories that must not pass, each with the invariant that it breaks."""
 
 
 def record(
