@@ -29,7 +29,9 @@ from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.adapters.step_writers import AdminCallWriter, Guards, TransactionWriter
 from evenkeel.adapters.system_topic_view import SystemTopicClusterView
 from evenkeel.adapters.zookeeper import ZooKeeperSession
-from evenkeel.execution.apply import Circumstances, Outcome, Run
+from evenkeel.execution.account import Outcome
+from evenkeel.execution.apply import Run
+from evenkeel.execution.assignment import Assignment, Circumstances
 from evenkeel.execution.decisions import DecisionLog
 from evenkeel.execution.dry_run import DryWriter
 from evenkeel.execution.preflight import find_window_end, require_applicable
@@ -166,7 +168,7 @@ class _Application:
             guards.native.learn(guards.standings.read_all().values())
             writer.rehearse(self._stored.steps)
             after_loss = circumstances.after_loss or self._was_lost(guards)
-            return Run(
+            assignment = Assignment(
                 self._stored.plan,
                 self._stored.plan_id,
                 self._stored.steps,
@@ -176,7 +178,8 @@ class _Application:
                 self._settings,
                 self._decisions,
                 replace(circumstances, after_loss=after_loss),
-            ).execute()
+            )
+            return Run(assignment).execute()
 
     def _was_lost(self, guards: Guards) -> bool:
         """Whether the last writer of this cluster ended by losing its session, as its run's record tells."""
