@@ -16,11 +16,15 @@ from evenkeel.model.service_unit import ServiceUnitRecord
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did: a result for each step that it came to, how it ended, and why it stopped early, if it did."""
+    """What a run did: a result for each step that it came to, how it ended, and why it stopped early, if it did.
+
+    `unfinished` is the standing that the run could not write any more: its way out is still to be gone.
+    """
 
     state: RunState
     results: tuple[StepResult, ...]
     stopped_because: str | None
+    unfinished: PlanStanding | None = None
 
 
 @dataclass(frozen=True, slots=True)
