@@ -10,6 +10,7 @@ from evenkeel.execution.stop_signs import StopSigns
 from evenkeel.model.errors import RefusedError, RunStoppedError
 from evenkeel.model.plan import Step
 from evenkeel.model.run import JournalEntry, StepState
+from evenkeel.model.service_unit import ServiceUnitState
 
 
 def adopt_journal(assignment: Assignment, account: Account, flights: Flights, stop_signs: StopSigns) -> None:
@@ -43,19 +44,31 @@ def _adopt(step: Step, entry: JournalEntry, assignment: Assignment, account: Acc
     call is made again.
     """
     settings = assignment.settings
-    known = assignment.circumstances.known.get(step.order)
     if entry.state is StepState.INTENDED:
         flights.take_off(step, settings.admin_call_timeout_s, may_begin_again=True)
     elif entry.state is StepState.APPLIED:
         flights.take_off(step, settings.step_deadline_s)
-    elif entry.state is StepState.FAILED and _has_settled(step, assignment):
+    elif entry.state is StepState.FAILED:
+        _adopt_failure(step, entry, assignment, account, flights)
+    else:
+        _adopt_end(step, entry, assignment, account)
+
+
+def _adopt_failure(step: Step, entry: JournalEntry, assignment: Assignment, account: Account, flights: Flights) -> None:
+    """A step that was given up may have settled since; while it is in flight, nothing else may begin."""
+    ends, seen = find_ends(assignment.view, [step])
+    end = ends.get(step.order)
+    if end is not None and end.state is StepState.SETTLED:
         account.conclude([Conclusion(step, StepEnd(StepState.SETTLED, "settled after the run that gave it up"))])
-    elif known is not None and known.state is entry.state:
+    elif end is None and seen[step.bundle].state is not ServiceUnitState.OWNED:
+        flights.take_off(step, assignment.settings.step_deadline_s)
+    else:
+        _adopt_end(step, entry, assignment, account)
+
+
+def _adopt_end(step: Step, entry: JournalEntry, assignment: Assignment, account: Account) -> None:
+    known = assignment.circumstances.known.get(step.order)
+    if known is not None and known.state is entry.state:
         account.adopt(known)
     else:
         account.put(step, entry.state, f"by an earlier run, epoch {entry.epoch}")
-
-
-def _has_settled(step: Step, assignment: Assignment) -> bool:
-    ends, _ = find_ends(assignment.view, [step])
-    return step.order in ends and ends[step.order].state is StepState.SETTLED
