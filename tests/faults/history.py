@@ -6,7 +6,7 @@ import json
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from faults.txn_log import CREATIONS, DELETIONS, Transaction, TxnType
 
 CONCLUSIONS = frozenset({"settled", "failed", "skipped"})
-INTENDED = "intended"
+INTENDED, FAILED = "intended", "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class RunFacts:
     step_deadline_ms: int
     ends_at_ms: int
     approved_at_ms: int | None
+    until_ms: Mapping[int | None, int] = field(default_factory=dict)
+    """By epoch: when the caller of a run wanted it to end."""
     policy_paths: frozenset[str] = frozenset()
     switches_before: Mapping[str, str] | None = None
     foreign_sessions: frozenset[int] = frozenset()
@@ -40,7 +42,9 @@ class RunFacts:
     disturbed: frozenset[str] = frozenset()
     """Bundles that a foreign hand, or the death of a broker, may have led elsewhere."""
     must_finish: bool = True
-    """Whether nothing stood in the way of the whole plan once the run was resumed."""
+    """Whether nothing stood in the way of the plan once the run was resumed, bundles in other hands apart."""
+    is_done: bool = True
+    """Whether the last run of the plan said that it is done."""
     is_admin_call: bool = False
     """Whether steps are admin calls with the journal around them, as for the modular load manager."""
     max_steps: int = 5_000
@@ -261,15 +265,31 @@ class History:
         return end is None or end > zxid
 
     @cached_property
-    def deviated(self) -> frozenset[str]:
-        """Bundles of admin calls that Pulsar has led elsewhere, as the journal says: it need not honour a wish."""
+    def failed(self) -> frozenset[str]:
+        """Bundles of steps that the journal calls failed in the end."""
         last = {entry.bundle: entry.state for entry in self.entries}
-        return frozenset(b for b, state in last.items() if self.facts.is_admin_call and state == "failed")
+        return frozenset(bundle for bundle, state in last.items() if state == FAILED)
+
+    @cached_property
+    def deviated(self) -> frozenset[str]:
+        """Bundles of admin calls that Pulsar has led elsewhere, where the journal says to whom.
+
+        The destination of an admin call is a wish: a client's look-up may come first. What is not told so is no excuse.
+        """
+        if not self.facts.is_admin_call:
+            return frozenset()
+        last = {entry.bundle: entry for entry in self.entries}
+        return frozenset(bundle for bundle in self.failed if self._tells_the_owner(last[bundle]))
 
     def is_there(self, bundle: str, zxid: int) -> bool:
         """Whether a bundle has an owner, or is on the way to one."""
         state = self.at(self.units + bundle, zxid)
         return state is not None and (self.facts.is_admin_call or not is_gone(self.record_at(bundle, zxid)))
+
+    def _tells_the_owner(self, entry: EntryWrite) -> bool:
+        states = [s for s in self.states.get(self.units + entry.bundle, []) if s.zxid <= entry.transaction.zxid]
+        owners = {self.owner_at(entry.bundle, state.zxid) for state in states}
+        return any(f"went to {owner}" in str(entry.fields.get("detail")) for owner in owners if owner is not None)
 
     def _is_at_rest(self, state: NodeState, step: Step | None) -> bool:
         if self.facts.is_admin_call:

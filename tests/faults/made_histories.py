@@ -21,7 +21,8 @@ ROOT, HOME, PLAN = "/pulsar", "/evenkeel/fleet", "plan"
 A, B, C = "a:8080", "b:8080", "c:8080"
 BROKER, WRITER, RIVAL, OPERATOR, STRANGER = 1, 10, 11, 20, 30
 BUNDLES = ("t/n/0x00000000_0x40000000", "t/n/0x40000000_0x80000000", "t/n/0x80000000_0xffffffff")
-START_MS, STEP_MS = 1_000_000, 10
+START_MS, STEP_MS, DEADLINE_MS = 1_000_000, 10, 1_000
+MORE_THAN_SLACK_MS = 1_300
 SWITCHES = {"loadBalancerSheddingEnabled": "true"}
 
 
@@ -126,10 +127,12 @@ class Maker:
         self.write(BROKER, change(path, record(ServiceUnitState.ASSIGNING, 3, to, A)))
         self.write(BROKER, change(path, record(ServiceUnitState.OWNED, 4, to, A)))
 
-    def conclude(self, number: int = 0, state: str = "settled", session: int = WRITER, epoch: int = 1) -> None:
+    def conclude(
+        self, number: int = 0, state: str = "settled", session: int = WRITER, epoch: int = 1, detail: str = ""
+    ) -> None:
         planned = self.steps[number]
         path = self.entry_path(planned)
-        data = self.entry(planned, state, epoch)
+        data = self.entry(planned, state, epoch, detail)
         is_known = path in self.versions
         self.write(session, check(f"{HOME}/fence"), change(path, data) if is_known else put(path, data))
 
@@ -144,8 +147,13 @@ class Maker:
     def entry_path(self, planned: Step) -> str:
         return f"{HOME}/plans/{PLAN}/steps/{planned.order:06d}"
 
-    def entry(self, planned: Step, state: str, epoch: int) -> bytes:
-        told = {"order": planned.order, "bundle": planned.bundle, "state": state, "epoch": epoch}
+    def override(self, number: int = 0, to: str = C) -> None:
+        """Pulsar's leader leads a bundle elsewhere by force."""
+        path = self.unit(self.steps[number].bundle)
+        self.write(BROKER, change(path, record(ServiceUnitState.OWNED, 3, to, A, force=True)))
+
+    def entry(self, planned: Step, state: str, epoch: int, detail: str = "") -> bytes:
+        told = {"order": planned.order, "bundle": planned.bundle, "state": state, "epoch": epoch, "detail": detail}
         return json.dumps(told).encode()
 
     def history(self) -> History:
@@ -156,7 +164,7 @@ class Maker:
             "plan_id": PLAN,
             "steps": self.steps,
             "in_flight_steps": 2,
-            "step_deadline_ms": 1_000,
+            "step_deadline_ms": DEADLINE_MS,
             "ends_at_ms": START_MS + 3_600_000,
             "approved_at_ms": START_MS,
             "switches_before": SWITCHES,

@@ -24,7 +24,7 @@ from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.settings import Settings
 from faults.checker import find_violations
 from faults.history import History, RunFacts
-from faults.kinds import CLOCK_SKEW, CLOCK_SKEWS_S, NO_FAULT, WINDOW_END, Kind, kind_of
+from faults.kinds import CALLERS_END, CLOCK_SKEW, CLOCK_SKEWS_S, NO_FAULT, WINDOW_END, Kind, kind_of
 from faults.proxy import ByteMoment, Connection, Moment, Proxy, Script, open_proxies
 from faults.scene import PlannedRun, Scene, writer_settings
 from faults.servers import Ensemble, Servers, SingleServer
@@ -38,8 +38,11 @@ POLL_S = 0.05
 OPERATOR_TIMEOUT_S = 30.0
 MODULAR_SHARE = 0.25
 PACE_S = 0.6
+SHORT_WINDOW_S = (2.5, 4.5)
+LONG_WINDOW_S = 3_600.0
 UNHURRIED_SESSION_S = 10.0
 SLACK_FOR_SKEW_S = 5.0
+FIRST_EPOCH = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class RunningStage:
     findings: list[str] = field(default_factory=list)
     first_writer: WriterProcess | None = None
     last: str = "done"
+    until: datetime | None = None
+    """When the first writer's caller wants it to end; those who resume have a window of their own."""
     rivals: list[WriterProcess] = field(default_factory=list)
     _answers: int = 0
 
@@ -134,12 +139,12 @@ class RunningStage:
         assert self.first_writer is not None
         return self.first_writer
 
-    def start_writer(self, connection: ClusterConnection, clock_skew_s: float = 0.0) -> WriterProcess:
+    def start_writer(
+        self, connection: ClusterConnection, clock_skew_s: float = 0.0, until: datetime | None = None
+    ) -> WriterProcess:
         self._answers += 1
         answer = self.workshop.folder / f"{self.scene.root[1:]}-{self._answers}.json"
-        order = Order(
-            self.scene.lake.uri, self.plan.plan_id, connection, self.settings, answer, clock_skew_s=clock_skew_s
-        )
+        order = Order(self.scene.lake.uri, self.plan.plan_id, connection, self.settings, answer, clock_skew_s, until)
         return WriterProcess(self.workshop.context, order)
 
     def start_rival(self) -> WriterProcess:
@@ -191,18 +196,21 @@ def run_seed(seed: int, workshop: Workshop) -> Result:
     with ExitStack() as stack:
         servers, operator = workshop.servers, workshop.operator
         scene = stack.enter_context(Scene(name, servers.hosts, operator, workshop.folder, manager))
-        window_s = draw.uniform(2.5, 4.5) if kind.name == WINDOW_END else 3_600.0
-        plan = scene.make_plan(datetime.now(UTC) + timedelta(seconds=window_s))
+        is_short = kind.name in (WINDOW_END, CALLERS_END)
+        window_s = draw.uniform(*SHORT_WINDOW_S) if is_short else LONG_WINDOW_S
+        ends_at = datetime.now(UTC) + timedelta(seconds=window_s)
+        plan = scene.make_plan(ends_at + timedelta(seconds=LONG_WINDOW_S if kind.name == CALLERS_END else 0.0))
         switches = scene.switches()
-        script = Script(moment, pace_s=PACE_S if kind.name == WINDOW_END else 0.0)
+        script = Script(moment, pace_s=PACE_S if is_short else 0.0)
         proxies = open_proxies(servers.addresses, script)
         for proxy in proxies:
             stack.callback(proxy.close)
         settings = writer_settings(session_expired_policy=draw.choice(("shutdown", "reconnect")))
-        if kind.name == WINDOW_END:
-            # Held requests hold the session's heartbeats, too.
-            settings = replace(settings, session_timeout_s=UNHURRIED_SESSION_S)
+        if is_short:
+            # Held requests hold the session's heartbeats, too; and steps that are sent together would add up.
+            settings = replace(settings, session_timeout_s=UNHURRIED_SESSION_S, in_flight_steps=1)
         stage = RunningStage(workshop, scene, plan, script, proxies, draw, settings)
+        stage.until = ends_at if kind.name == CALLERS_END else None
         stage.is_over.set()
         script.action = _fire(stage, kind)
         stage.prepared_zxid = workshop.mark()
@@ -220,22 +228,21 @@ def run_seed(seed: int, workshop: Workshop) -> Result:
             step_deadline_ms=int(stage.settings.step_deadline_s * 1000),
             ends_at_ms=int(plan.expires_at.timestamp() * 1000),
             approved_at_ms=plan.approved_at_ms,
+            until_ms={FIRST_EPOCH: int(stage.until.timestamp() * 1000)} if stage.until else {},
             policy_paths=plan.policy_paths,
             switches_before=switches,
             foreign_sessions=frozenset({int(operator.client_id[0])}),
             disturbed=frozenset(stage.disturbed),
             must_finish=stage.must_finish,
+            is_done=stage.last == "done",
             is_admin_call=manager is LoadManagerKind.MODULAR,
             max_steps=len(plan.steps),
             start_zxid=stage.prepared_zxid,
         )
         history = History(transactions, facts)
-        if history.overridden or history.deviated:
-            # Where Pulsar decides otherwise a step fails, and a run with a failed step never ends as done.
-            history = History(transactions, replace(facts, must_finish=False))
-        elif stage.must_finish and stage.last != "done":
-            stage.findings.append(f"unfinished: still not done after {resumes} resumptions, the last one {stage.last}")
         violations = [str(violation) for violation in find_violations(history)] + stage.findings
+        if violations and stage.last != "done":
+            violations.append(f"told: after {resumes} resumptions {stage.last}")
     step_ms, recovery_ms = _measure(history, stage.fired_at_ms)
     return Result(
         seed=seed,
@@ -272,13 +279,17 @@ def _play(stage: RunningStage, kind: Kind) -> tuple[str, int]:
     if kind.name == CLOCK_SKEW:
         skew_s = stage.draw.choice(CLOCK_SKEWS_S)
         stage.script.has_fired = True
-    if kind.name in (WINDOW_END, NO_FAULT):
+    if kind.name in (WINDOW_END, CALLERS_END, NO_FAULT):
         stage.script.has_fired = True
-        stage.must_finish = kind.name == NO_FAULT
+        # The plan itself has expired with its window; nobody may go on with it.
+        stage.must_finish = kind.name != WINDOW_END
     hosts = ",".join(proxy.address for proxy in stage.proxies)
     connection = _through(stage.scene.connection, hosts)
-    stage.first_writer = stage.start_writer(connection, skew_s)
+    switches = stage.scene.switches()
+    stage.first_writer = stage.start_writer(connection, skew_s, stage.until)
     first = stage.finish(stage.first_writer)
+    if kind.clears_up and stage.scene.switches() != switches:
+        stage.findings.append(f"switches: the writer that ended so has left them off: {first}")
     # Servers that a fault took away must be back before anybody can resume.
     stage.is_over.wait(FAULT_TIMEOUT_S)
     for rival in stage.rivals:

@@ -15,8 +15,10 @@ from faults.made_histories import (
     BROKER,
     BUNDLES,
     HOME,
+    MORE_THAN_SLACK_MS,
     RIVAL,
     ROOT,
+    START_MS,
     WRITER,
     A,
     B,
@@ -82,11 +84,35 @@ def test_destination_that_restarts_in_the_last_moment_is_within_the_documented_w
     assert broken(finish(made)) == set()
 
 
-def test_override_by_the_leader_is_pulsars_own_affair() -> None:
-    made = started(must_finish=False)
+def test_override_by_the_leader_is_pulsars_own_affair_and_all_else_is_done() -> None:
+    made = started(step(0), step(1, wave=1), is_done=False)
+    made.begin(0)
+    made.override(0)
+    made.conclude(0, "failed")
+    made.begin(1)
+    assert broken(finish(made, 1)) == set()
+
+
+def test_admin_call_that_pulsar_answers_otherwise_is_told_with_the_owner() -> None:
+    made = Maker(is_admin_call=True, facts={"is_done": False})
+    made.build_cluster()
+    made.acquire()
     made.begin()
-    made.write(BROKER, change(made.unit(BUNDLES[0]), record(ServiceUnitState.OWNED, 3, C, A, force=True)))
-    made.conclude(state="failed")
+    made.hand_over(to=C)
+    made.conclude(state="failed", detail=f"the bundle went to {C}")
+    assert broken(made) == set()
+
+
+def test_next_run_may_go_on_after_the_end_that_the_first_ones_caller_gave() -> None:
+    made = started(step(0), step(1, wave=1), until_ms={1: START_MS})
+    made.begin(0)
+    finish(made, 0)
+    made.release()
+    made.now_ms += MORE_THAN_SLACK_MS
+    made.acquire(RIVAL)
+    made.begin(1, RIVAL, 2)
+    made.hand_over(1)
+    made.conclude(1, session=RIVAL, epoch=2)
     assert broken(made) == set()
 
 

@@ -14,11 +14,12 @@ SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
 def find_other_ends(history: History) -> Findings:
-    """I9: an interrupted and resumed run ends where an uninterrupted one does."""
+    """I9: an interrupted and resumed run ends where an uninterrupted one does, bundles in other hands apart."""
     facts, end = history.facts, history.end_zxid
+    in_other_hands = facts.disturbed | history.overridden | history.deviated
     begun = {begin.bundle for begin in history.begins}
     for step in facts.steps:
-        if step.bundle in facts.disturbed | history.overridden | history.deviated:
+        if step.bundle in in_other_hands:
             continue
         if not facts.must_finish and step.bundle not in begun:
             wanted, is_right = f"with {step.source}", _stayed(history, step)
@@ -27,6 +28,10 @@ def find_other_ends(history: History) -> Findings:
         if not is_right:
             owner = history.owner_at(step.bundle, end)
             yield end, f"{step.bundle} ends with {owner or 'nobody'}, an uninterrupted run ends {wanted}"
+    # A failed step keeps a run from ever being done, and where another hand led the bundle away, that is right.
+    has_reason = bool(history.failed) and history.failed <= in_other_hands
+    if facts.must_finish and not facts.is_done and not has_reason:
+        yield end, "the last run of the plan did not end as done, and no bundle in other hands explains it"
 
 
 def _stayed(history: History, step: Step) -> bool:

@@ -35,8 +35,10 @@ def find_forbidden_moments(history: History) -> Findings:
         zxid, time_ms = begin.transaction.zxid, begin.transaction.time_ms
         if facts.approved_at_ms is None or time_ms < facts.approved_at_ms:
             yield zxid, f"{begin.bundle} began without an approval"
-        if time_ms > facts.ends_at_ms + SLACK_MS:
-            yield zxid, f"{begin.bundle} began {time_ms - facts.ends_at_ms} ms after the end of the window"
+        epoch = history.epoch_of(begin.transaction.session, zxid)
+        ends_at_ms = min(facts.ends_at_ms, facts.until_ms.get(epoch, facts.ends_at_ms))
+        if time_ms > ends_at_ms + SLACK_MS:
+            yield zxid, f"{begin.bundle} began {time_ms - ends_at_ms} ms after the end of the window"
         if history.at(f"{facts.home}/stop", zxid - 1) is not None:
             yield zxid, f"{begin.bundle} began after the kill switch was pulled"
         if begin.step is None:

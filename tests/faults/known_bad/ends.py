@@ -14,6 +14,7 @@ from faults.made_histories import (
     Maker,
     change,
     finish,
+    good,
     record,
     started,
     step,
@@ -34,6 +35,49 @@ def step_forgotten_by_the_resumed_run() -> Maker:
     made = started(*TWO_WAVES)
     made.begin(0)
     return finish(made, 0)
+
+
+def others_forgotten_after_the_leader_overrode_one() -> Maker:
+    made = started(*TWO_WAVES, is_done=False)
+    made.begin(0)
+    made.override(0)
+    made.conclude(0, "failed")
+    return made
+
+
+def failure_that_does_not_say_where_the_bundle_went() -> Maker:
+    made = Maker(is_admin_call=True, facts={"is_done": False})
+    made.build_cluster()
+    made.acquire()
+    made.begin()
+    made.hand_over(to=C)
+    made.conclude(state="failed", detail="not settled within 8 s")
+    return made
+
+
+def failure_that_names_the_wrong_broker() -> Maker:
+    made = Maker(is_admin_call=True, facts={"is_done": False})
+    made.build_cluster()
+    made.acquire()
+    made.begin()
+    made.hand_over(to=C)
+    made.conclude(state="failed", detail="the bundle went to d:8080")
+    return made
+
+
+def never_says_that_it_is_done() -> Maker:
+    made = good()
+    made.facts["is_done"] = False
+    return made
+
+
+def failed_without_another_hand() -> Maker:
+    """The bundle has arrived, and the journal goes on calling its step failed."""
+    made = started(is_done=False)
+    made.begin()
+    made.hand_over()
+    made.conclude(state="failed")
+    return made
 
 
 def moves_what_it_was_not_to_begin() -> Maker:
@@ -63,6 +107,11 @@ def switches_of_another_hand_overwritten() -> Maker:
 BAD: Bad = (
     ("I9", ends_elsewhere),
     ("I9", step_forgotten_by_the_resumed_run),
+    ("I9", others_forgotten_after_the_leader_overrode_one),
+    ("I9", failure_that_does_not_say_where_the_bundle_went),
+    ("I9", failure_that_names_the_wrong_broker),
+    ("I9", never_says_that_it_is_done),
+    ("I9", failed_without_another_hand),
     ("I9", moves_what_it_was_not_to_begin),
     ("I11", switches_left_off),
     ("I11", switches_of_another_hand_overwritten),

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from faults.made_histories import BROKER, HOME, OPERATOR, ROOT, B, Bad, Maker, finish, put, started, step
+from faults.made_histories import (
+    BROKER,
+    HOME,
+    MORE_THAN_SLACK_MS,
+    OPERATOR,
+    ROOT,
+    B,
+    Bad,
+    Maker,
+    finish,
+    put,
+    started,
+    step,
+)
 from faults.txn_log import Operation, TxnType
 
 TWO_WAVES = (step(0), step(1, wave=1))
@@ -20,7 +33,7 @@ def destination_has_restarted_long_ago() -> Maker:
     made = started()
     made.write(BROKER, Operation(TxnType.DELETE, f"{ROOT}/loadbalance/brokers/{B}"))
     made.write(BROKER, put(f"{ROOT}/loadbalance/brokers/{B}", b"{}", is_ephemeral=True))
-    made.now_ms += 10_000
+    made.now_ms += MORE_THAN_SLACK_MS
     made.begin()
     return finish(made)
 
@@ -28,7 +41,7 @@ def destination_has_restarted_long_ago() -> Maker:
 def destination_is_drained() -> Maker:
     made = started()
     made.write(OPERATOR, put(f"{HOME}/draining/{B}", b"{}"))
-    made.now_ms += 10_000
+    made.now_ms += MORE_THAN_SLACK_MS
     made.begin()
     return finish(made)
 
@@ -36,7 +49,7 @@ def destination_is_drained() -> Maker:
 def wave_begins_after_a_policy_changed() -> Maker:
     made = started()
     made.write(OPERATOR, put(f"{ROOT}/admin/clusters/fleet/namespaceIsolationPolicies", b"{}"))
-    made.now_ms += 10_000
+    made.now_ms += MORE_THAN_SLACK_MS
     made.begin()
     return finish(made)
 
@@ -47,7 +60,7 @@ def destination_is_reserved_for_others() -> Maker:
     policy = b"""{"p": {"namespaces": ["other/.*"], "primary": ["b"], "secondary": [],
                   "auto_failover_policy": {"parameters": {"min_limit": "1"}}}}"""
     made.write(OPERATOR, put(f"{ROOT}/admin/clusters/fleet/namespaceIsolationPolicies", policy))
-    made.now_ms += 10_000
+    made.now_ms += MORE_THAN_SLACK_MS
     made.acquire()
     made.begin()
     return finish(made)
