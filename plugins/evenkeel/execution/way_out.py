@@ -8,13 +8,12 @@ the session is lost          ──▶ unfinished: for whoever has a new session
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 
 from evenkeel.execution.account import Account, Outcome
 from evenkeel.execution.assignment import Assignment
 from evenkeel.execution.decisions import DecisionLog
-from evenkeel.model.errors import EvenkeelError, FencedOutError, SessionLostError
+from evenkeel.model.errors import EvenkeelError, FencedOutError, RefusedError, SessionLostError
 from evenkeel.model.run import PlanStanding, RunState
 from evenkeel.model.run_events import Decision
 from evenkeel.ports import StandingKeeper
@@ -45,13 +44,18 @@ def leave(assignment: Assignment, account: Account, state: RunState, detail: str
 
 def clear_up(keeper: StandingKeeper, ended: PlanStanding, decisions: DecisionLog) -> None:
     """Do under a new epoch what a run could not do under its own: restore, say how it ended, let go. Begins no step."""
-    if not _is_left(ended, keeper.standings()):
+    if not _is_left(ended, keeper):
         return
-    decisions.epoch = keeper.acquire(ended.plan_id)
+    try:
+        decisions.epoch = keeper.acquire(ended.plan_id)
+    except RefusedError:
+        if _is_left(ended, keeper):
+            raise
+        return
     try:
         decisions.tell(Decision.FENCED_IN, f"epoch {decisions.epoch}, to clear up")
         # Whoever held the fence until this moment may have cleared up.
-        if _is_left(ended, keeper.standings()):
+        if _is_left(ended, keeper):
             decisions.warn(keeper.open(replace(ended, epoch=decisions.epoch)))
     finally:
         keeper.release()
@@ -68,8 +72,9 @@ def _close(assignment: Assignment, standing: PlanStanding) -> None:
         clear_up(writer, standing, decisions)
 
 
-def _is_left(ended: PlanStanding, standings: Mapping[str, PlanStanding]) -> bool:
+def _is_left(ended: PlanStanding, keeper: StandingKeeper) -> bool:
     """Whether there is something to clear up; a writer that came later has done it, and the standing is its own."""
+    standings = keeper.standings()
     if any(standing.epoch > ended.epoch for standing in standings.values()):
         return False
     own = standings.get(ended.plan_id)
