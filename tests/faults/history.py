@@ -6,7 +6,6 @@ import json
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,94 +13,8 @@ from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import InputError
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+from faults.facts import CONCLUSIONS, FAILED, INTENDED, Acquisition, Begin, EntryWrite, NodeState, RunFacts
 from faults.txn_log import CREATIONS, DELETIONS, Transaction, TxnType
-
-CONCLUSIONS = frozenset({"settled", "failed", "skipped"})
-INTENDED, FAILED = "intended", "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What a run was given, and what was done to it from outside; the history is judged against these."""
-
-    root: str
-    home: str
-    cluster: str
-    plan_id: str
-    steps: Sequence[Step]
-    in_flight_steps: int
-    step_deadline_ms: int
-    ends_at_ms: int
-    approved_at_ms: int | None
-    until_ms: Mapping[int | None, int] = field(default_factory=dict)
-    """By epoch: when the caller of a run wanted it to end."""
-    policy_paths: frozenset[str] = frozenset()
-    switches_before: Mapping[str, str] | None = None
-    foreign_sessions: frozenset[int] = frozenset()
-    """Sessions of operators and other tools that the harness itself has let in."""
-    disturbed: frozenset[str] = frozenset()
-    """Bundles that a foreign hand, or the death of a broker, may have led elsewhere."""
-    must_finish: bool = True
-    """Whether nothing stood in the way of the plan once the run was resumed, bundles in other hands apart."""
-    is_done: bool = True
-    """Whether the last run of the plan said that it is done."""
-    is_admin_call: bool = False
-    """Whether steps are admin calls with the journal around them, as for the modular load manager."""
-    max_steps: int = 5_000
-    max_sessions: int | None = None
-    start_zxid: int = 0
-    """Where the run begins; what came before built the cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A node after one transaction; data is None once it is gone."""
-
-    transaction: Transaction
-    path: str
-    data: bytes | None
-    version: int
-    czxid: int
-
-    @property
-    def zxid(self) -> int:
-        return self.transaction.zxid
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """The moment in which a step took effect: its record, or its intent, was written."""
-
-    transaction: Transaction
-    bundle: str
-    record: ServiceUnitRecord | None
-    step: Step | None
-
-
-@dataclass(frozen=True, slots=True)
-class EntryWrite:
-    """A journal entry as written once."""
-
-    transaction: Transaction
-    order: int
-    is_new: bool
-    fields: Mapping[str, Any]
-
-    @property
-    def state(self) -> str:
-        return str(self.fields.get("state"))
-
-    @property
-    def bundle(self) -> str:
-        return str(self.fields.get("bundle"))
-
-
-@dataclass(frozen=True, slots=True)
-class Acquisition:
-    """A session that took the fence, and the epoch that it has from then on."""
-
-    transaction: Transaction
-    epoch: int
 
 
 class History:
@@ -287,9 +200,12 @@ class History:
         return state is not None and (self.facts.is_admin_call or not is_gone(self.record_at(bundle, zxid)))
 
     def _tells_the_owner(self, entry: EntryWrite) -> bool:
-        states = [s for s in self.states.get(self.units + entry.bundle, []) if s.zxid <= entry.transaction.zxid]
-        owners = {self.owner_at(entry.bundle, state.zxid) for state in states}
-        return any(f"went to {owner}" in str(entry.fields.get("detail")) for owner in owners if owner is not None)
+        """Whether a bundle was given to somebody after the first call for it, and the entry says to whom."""
+        begun = min(begin.transaction.zxid for begin in self.begins if begin.bundle == entry.bundle)
+        states = self.states.get(self.units + entry.bundle, [])
+        owners = {self.owner_at(entry.bundle, s.zxid) for s in states if begun < s.zxid <= entry.transaction.zxid}
+        told = str(entry.fields.get("detail"))
+        return any(f" {owner}" in told for owner in owners if owner is not None)
 
     def _is_at_rest(self, state: NodeState, step: Step | None) -> bool:
         if self.facts.is_admin_call:

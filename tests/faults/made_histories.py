@@ -14,7 +14,8 @@ from typing import Any
 
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from faults.history import History, RunFacts
+from faults.facts import RunFacts
+from faults.history import History
 from faults.txn_log import Operation, Transaction, TxnType
 
 ROOT, HOME, PLAN = "/pulsar", "/evenkeel/fleet", "plan"

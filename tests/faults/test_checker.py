@@ -93,13 +93,14 @@ def test_override_by_the_leader_is_pulsars_own_affair_and_all_else_is_done() -> 
     assert broken(finish(made, 1)) == set()
 
 
-def test_admin_call_that_pulsar_answers_otherwise_is_told_with_the_owner() -> None:
+@pytest.mark.parametrize("owner", [A, C])
+def test_admin_call_that_pulsar_answers_otherwise_is_told_with_the_owner(owner: str) -> None:
     made = Maker(is_admin_call=True, facts={"is_done": False})
     made.build_cluster()
     made.acquire()
     made.begin()
-    made.hand_over(to=C)
-    made.conclude(state="failed", detail=f"the bundle went to {C}")
+    made.hand_over(to=owner)
+    made.conclude(state="failed", detail=f"not settled within 8 s: the bundle is Owned, owned by {owner}")
     assert broken(made) == set()
 
 

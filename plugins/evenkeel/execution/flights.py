@@ -130,10 +130,15 @@ class Flights:
             if flight.may_begin_again:
                 self.take_out(flight.step)
             else:
-                why = f"not settled within {self._step_deadline_s:.0f} s"
-                late.append(Conclusion(flight.step, StepEnd(StepState.FAILED, why)))
+                late.append(flight.step)
         # One failure stops the line; the others stay under way for whoever looks next.
-        self._finish(late[:1])
+        self._finish([self._conclude_late(step) for step in late[:1]])
+
+    def _conclude_late(self, step: Step) -> Conclusion:
+        found = self._view.look([step.bundle])[step.bundle]
+        where = f"the bundle is {found.state}, owned by {found.owner or 'nobody'}"
+        why = f"not settled within {self._step_deadline_s:.0f} s: {where}"
+        return Conclusion(step, StepEnd(StepState.FAILED, why), record=found.record)
 
     def _finish(self, conclusions: Sequence[Conclusion]) -> None:
         """Journal steps that have ended; the first failure among them stops the line."""

@@ -8,7 +8,8 @@ from evenkeel.model.bundles import BundleName, BundleRange, find_ring_fault, ran
 from evenkeel.model.errors import InputError
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.pulsar.state_machine import find_conflict
-from faults.history import History, NodeState, decode_record
+from faults.facts import NodeState
+from faults.history import History, decode_record
 from faults.invariants.findings import Findings
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faults.history import Acquisition, Begin, History
+from faults.facts import Acquisition, Begin
+from faults.history import History
 from faults.invariants.findings import SLACK_MS, Findings
 
 

@@ -8,7 +8,8 @@ from evenkeel.model.bundles import BundleName
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import IsolationPolicy, Policies
 from evenkeel.pulsar.eligibility import Eligibility
-from faults.history import Begin, History
+from faults.facts import Begin
+from faults.history import History
 from faults.invariants.findings import SLACK_MS, Findings
 
 

@@ -7,7 +7,8 @@ epoch, every intent has an outcome in the end.
 from __future__ import annotations
 
 from evenkeel.model.plan import Step, StepKind
-from faults.history import CONCLUSIONS, INTENDED, Begin, EntryWrite, History, is_in_flight
+from faults.facts import CONCLUSIONS, INTENDED, Begin, EntryWrite
+from faults.history import History, is_in_flight
 from faults.invariants.findings import Findings
 from faults.txn_log import CREATIONS, Transaction, TxnType
 

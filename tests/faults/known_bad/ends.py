@@ -55,6 +55,15 @@ def failure_that_does_not_say_where_the_bundle_went() -> Maker:
     return made
 
 
+def failure_of_a_call_that_was_never_made() -> Maker:
+    made = Maker(is_admin_call=True, facts={"is_done": False})
+    made.build_cluster()
+    made.acquire()
+    made.begin()
+    made.conclude(state="failed", detail=f"not settled within 8 s: the bundle is Owned, owned by {A}")
+    return made
+
+
 def failure_that_names_the_wrong_broker() -> Maker:
     made = Maker(is_admin_call=True, facts={"is_done": False})
     made.build_cluster()
@@ -109,6 +118,7 @@ BAD: Bad = (
     ("I9", step_forgotten_by_the_resumed_run),
     ("I9", others_forgotten_after_the_leader_overrode_one),
     ("I9", failure_that_does_not_say_where_the_bundle_went),
+    ("I9", failure_of_a_call_that_was_never_made),
     ("I9", failure_that_names_the_wrong_broker),
     ("I9", never_says_that_it_is_done),
     ("I9", failed_without_another_hand),
