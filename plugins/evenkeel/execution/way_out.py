@@ -35,7 +35,7 @@ def leave(assignment: Assignment, account: Account, state: RunState, detail: str
         log.warning("the way out is not finished: %s", error)
         if state is RunState.DONE:
             state = RunState.LOST if isinstance(error, SessionLostError) else RunState.STOPPED
-            detail = f"every step is done, but the way out is not: {error}"
+            detail = f"every step is done, but the run could not end in order: {error}"
             unfinished = account.standing(state, detail)
     finally:
         assignment.writer.release()
