@@ -53,12 +53,11 @@ class ClusterView(Protocol):
         ...
 
 
-class GuardedWriter(Protocol):
-    """The only way to change the cluster: every call fails once another writer holds the fence."""
+class StandingKeeper(Protocol):
+    """Who may say how plans stand, and clear up after runs that have ended; knows no steps."""
 
-    @property
-    def opening_state(self) -> StepState:
-        """What a journal entry says when a step begins: APPLIED if effect and entry are one, else INTENDED."""
+    def standings(self) -> Mapping[str, PlanStanding]:
+        """How every plan of the cluster stands, by its id."""
         ...
 
     def acquire(self, plan_id: str) -> int:
@@ -66,7 +65,20 @@ class GuardedWriter(Protocol):
         ...
 
     def open(self, standing: PlanStanding) -> Sequence[str]:
-        """Say that a run of the plan is under way, and clear up what dead runs left; answers warnings in words."""
+        """Put back what ended runs left, and say how the plan stands from now on; answers warnings in words."""
+        ...
+
+    def release(self) -> None:
+        """Let the fence go; the epoch is spent."""
+        ...
+
+
+class GuardedWriter(StandingKeeper, Protocol):
+    """The only way to change the cluster: every call fails once another writer holds the fence."""
+
+    @property
+    def opening_state(self) -> StepState:
+        """What a journal entry says when a step begins: APPLIED if effect and entry are one, else INTENDED."""
         ...
 
     def journal(self, plan_id: str) -> Mapping[int, JournalEntry]:
@@ -99,8 +111,4 @@ class GuardedWriter(Protocol):
 
     def close(self, standing: PlanStanding) -> Sequence[str]:
         """Give Pulsar its own balancer back and say how the run ended; answers warnings in words."""
-        ...
-
-    def release(self) -> None:
-        """Let the fence go; the epoch is spent."""
         ...

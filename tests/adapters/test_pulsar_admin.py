@@ -268,6 +268,17 @@ def test_lookup_names_the_broker_that_serves(start: Start) -> None:
         assert calls.lookup(BUNDLE, "one") is None
 
 
+def test_brokers_that_share_a_server_are_told_apart_by_their_paths(start: Start) -> None:
+    server = start((204, ""))
+    server.replies[:] = [(204, ""), (200, json.dumps({"httpUrl": f"{server.url}/one/"}))]
+    admin = PulsarAdmin({"one": f"{server.url}/one", "two": f"{server.url}/two"}, TIMEOUT_S)
+    with admin:
+        admin.transfer(BUNDLE, "two", "one")
+    assert [method for method, _, _ in server.seen] == ["PUT", "GET"], (
+        "the bundle has arrived, so it is not asked again"
+    )
+
+
 def test_lookup_without_an_owner_says_so(start: Start) -> None:
     one = start((404, json.dumps({"reason": "Namespace not found"})))
     with admin({"one": one.url}) as calls, pytest.raises(UnavailableError, match="found no owner of"):

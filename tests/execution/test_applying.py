@@ -280,6 +280,18 @@ def test_step_that_settled_after_its_run_gave_up_is_found_settled(stage: Callabl
     assert (third.state, third.count(StepState.SETTLED)) == (RunState.DONE, 1)
 
 
+def test_step_that_was_given_up_and_is_still_in_flight_lets_nothing_else_begin(stage: Callable[..., Scene]) -> None:
+    scene = stage(hand_over_delay_s=6.0, in_flight_limit_s=60.0)
+    plan_id = scene.plan(3)
+    impatient = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
+    for _ in range(2):
+        run = apply_plan(scene.lake, plan_id, scene.connection, impatient)
+        assert run.state is RunState.STOPPED
+        assert [result.state for result in run.results] == [StepState.FAILED], "the canary has not landed"
+    last = apply_plan(scene.lake, plan_id, scene.connection, dataclasses.replace(SETTINGS, step_deadline_s=60.0))
+    assert (last.state, last.count(StepState.SETTLED)) == (RunState.DONE, 3), last
+
+
 def test_stopped_run_tells_of_the_steps_that_are_under_way(stage: Callable[..., Scene]) -> None:
     scene = stage(hand_over_delay_s=30.0)
     manifest = take_snapshot(scene.lake, scene.connection, SETTINGS)

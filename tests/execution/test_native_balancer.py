@@ -18,11 +18,10 @@ from evenkeel.adapters.runs import RunStore
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.run_events import Decision
 from evenkeel.stages.apply import apply_plan
-from support.scenes import SETTINGS, Scene
+from support.scenes import SETTINGS, SWITCHES_OF_FLEET, Scene
 
 SETTINGS_ONE_AT_A_TIME = dataclasses.replace(SETTINGS, in_flight_steps=1)
 PAUSED = dict.fromkeys(SWITCHES, "false")
-BY_FLEET = {"loadBalancerSheddingEnabled": "true"}
 FORMER = {"loadBalancerSheddingEnabled": "true", "brokerDeleteInactiveTopicsEnabled": "false"}
 
 
@@ -149,7 +148,7 @@ def test_pausing_can_be_switched_off(
     plan_id = scene.plan(1)
     spy(scene, seen, monkeypatch)
     assert scene.run(plan_id, pause_native_balancer=False).state is RunState.DONE
-    assert [values for values in seen if values != BY_FLEET] == []
+    assert [values for values in seen if values != SWITCHES_OF_FLEET] == []
 
 
 def test_malformed_configuration_is_refused_and_left_alone(stage: Callable[..., Scene]) -> None:
@@ -178,7 +177,7 @@ def test_signal_ends_a_run_in_order(stage: Callable[..., Scene], monkeypatch: py
     run = scene.run(plan_id)
     assert (run.state, run.detail) == (RunState.STOPPED, "the run was told to stop: run it again to go on")
     assert [result.state for result in run.results] == [StepState.SETTLED], "the step under way was waited for"
-    assert scene.switches() == BY_FLEET
+    assert scene.switches() == SWITCHES_OF_FLEET
     assert scene.client.exists(f"{scene.connection.home}/writer") is None
     assert signal.getsignal(signal.SIGTERM) is former
     again = scene.run(plan_id)
@@ -196,4 +195,4 @@ def test_window_that_ends_in_mid_wave_lets_no_further_step_begin(stage: Callable
     assert {result.state for result in run.results} == {StepState.SETTLED}
     begun = [e.at for e in RunStore(scene.lake).read_events(run.run_id) if e.decision is Decision.APPLIED]
     assert max(datetime.fromisoformat(at) for at in begun) < until
-    assert scene.switches() == BY_FLEET
+    assert scene.switches() == SWITCHES_OF_FLEET

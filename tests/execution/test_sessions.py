@@ -7,50 +7,19 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from kazoo.client import KazooClient
 
-from evenkeel.adapters.cluster_view import ZooKeeperClusterView
 from evenkeel.adapters.plans import PlanStore
 from evenkeel.adapters.runs import RunStore
 from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.errors import RunStoppedError
-from evenkeel.model.run import RunRecord, RunState, StepState
+from evenkeel.model.run import RunState, StepState
 from evenkeel.model.run_events import Decision, rebuild_run
 from evenkeel.model.service_unit import ServiceUnitRecord
 from evenkeel.stages.apply import apply_plan
 from support.cutting_proxy import CuttingProxy
-from support.scenes import SETTINGS, Scene
+from support.lost_sessions import decisions_of, expire, meddle
+from support.scenes import SETTINGS, SWITCHES_OF_FLEET, Scene
 from support.waiting import eventually
-
-Wait = Callable[[ZooKeeperClusterView, float], frozenset[str]]
-
-
-def expire(view: ZooKeeperClusterView) -> None:
-    """End a session from outside, as ZooKeeper does when it gives one up: close it by its id and password."""
-    session = view._session
-    double = KazooClient(session._hosts, client_id=session._client.client_id)
-    double.start(timeout=10.0)
-    double.stop()
-    double.close()
-
-
-def meddle(monkeypatch: pytest.MonkeyPatch, times: int, deed: Callable[[ZooKeeperClusterView], None]) -> list[int]:
-    """Do something to the writer's session while steps are under way, so many times."""
-    done: list[int] = []
-    waits = ZooKeeperClusterView.next_changes
-
-    def wait_and_meddle(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
-        if len(done) < times:
-            done.append(len(done))
-            deed(view)
-        return waits(view, timeout_s)
-
-    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", wait_and_meddle)
-    return done
-
-
-def decisions_of(scene: Scene, run: RunRecord) -> list[Decision]:
-    return [event.decision for event in RunStore(scene.lake).read_events(run.run_id)]
 
 
 def require_each_step_once(scene: Scene, plan_id: str) -> None:
@@ -93,7 +62,7 @@ def test_reconnecting_run_takes_a_new_session_and_a_new_epoch_and_goes_on(
     assert (told.count(Decision.SESSION_LOST), told.count(Decision.WAITED)) == (2, 2)
     assert told.count(Decision.FENCED_IN) == 3
     require_each_step_once(scene, plan_id)
-    assert scene.switches() == {"loadBalancerSheddingEnabled": "true"}
+    assert scene.switches() == SWITCHES_OF_FLEET
     assert rebuild_run(RunStore(scene.lake).read_events(run.run_id)) == run
 
 
@@ -105,7 +74,8 @@ def test_run_that_loses_too_many_sessions_ends_resumable(
     with monkeypatch.context() as patch:
         meddle(patch, 100, expire)
         run = scene.run(plan_id, session_expired_policy="reconnect", session_expired_retries=1)
-    assert (run.state, run.epoch) == (RunState.LOST, 2)
+    assert (run.state, run.epoch) == (RunState.LOST, 3), "two sessions for steps, a third one to clear up"
+    assert scene.switches() == SWITCHES_OF_FLEET
     again = scene.run(plan_id)
     assert (again.state, again.count(StepState.SETTLED)) == (RunState.DONE, 4)
     require_each_step_once(scene, plan_id)

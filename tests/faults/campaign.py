@@ -20,7 +20,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from faults.kinds import kind_of
-from faults.run import Result, Workshop, run_seed, to_json
+from faults.run import Result, run_seed, to_json
+from faults.stage import Workshop
 from faults.writer import TESTS
 
 SEED_TIMEOUT_S = 400.0

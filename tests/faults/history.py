@@ -6,7 +6,6 @@ import json
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,90 +13,8 @@ from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import InputError
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+from faults.facts import CONCLUSIONS, FAILED, INTENDED, Acquisition, Begin, EntryWrite, NodeState, RunFacts
 from faults.txn_log import CREATIONS, DELETIONS, Transaction, TxnType
-
-CONCLUSIONS = frozenset({"settled", "failed", "skipped"})
-INTENDED = "intended"
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What a run was given, and what was done to it from outside; the history is judged against these."""
-
-    root: str
-    home: str
-    cluster: str
-    plan_id: str
-    steps: Sequence[Step]
-    in_flight_steps: int
-    step_deadline_ms: int
-    ends_at_ms: int
-    approved_at_ms: int | None
-    policy_paths: frozenset[str] = frozenset()
-    switches_before: Mapping[str, str] | None = None
-    foreign_sessions: frozenset[int] = frozenset()
-    """Sessions of operators and other tools that the harness itself has let in."""
-    disturbed: frozenset[str] = frozenset()
-    """Bundles that a foreign hand, or the death of a broker, may have led elsewhere."""
-    must_finish: bool = True
-    """Whether nothing stood in the way of the whole plan once the run was resumed."""
-    is_admin_call: bool = False
-    """Whether steps are admin calls with the journal around them, as for the modular load manager."""
-    max_steps: int = 5_000
-    max_sessions: int | None = None
-    start_zxid: int = 0
-    """Where the run begins; what came before built the cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A node after one transaction; data is None once it is gone."""
-
-    transaction: Transaction
-    path: str
-    data: bytes | None
-    version: int
-    czxid: int
-
-    @property
-    def zxid(self) -> int:
-        return self.transaction.zxid
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """The moment in which a step took effect: its record, or its intent, was written."""
-
-    transaction: Transaction
-    bundle: str
-    record: ServiceUnitRecord | None
-    step: Step | None
-
-
-@dataclass(frozen=True, slots=True)
-class EntryWrite:
-    """A journal entry as written once."""
-
-    transaction: Transaction
-    order: int
-    is_new: bool
-    fields: Mapping[str, Any]
-
-    @property
-    def state(self) -> str:
-        return str(self.fields.get("state"))
-
-    @property
-    def bundle(self) -> str:
-        return str(self.fields.get("bundle"))
-
-
-@dataclass(frozen=True, slots=True)
-class Acquisition:
-    """A session that took the fence, and the epoch that it has from then on."""
-
-    transaction: Transaction
-    epoch: int
 
 
 class History:
@@ -255,16 +172,40 @@ class History:
             ]
         return min(ends, default=None)
 
+    def is_under_way(self, begin: Begin, zxid: int) -> bool:
+        """Whether a step that has begun is not yet at rest after a zxid."""
+        end = self.end_of_flight(begin)
+        return end is None or end > zxid
+
+    @cached_property
+    def failed(self) -> frozenset[str]:
+        """Bundles of steps that the journal calls failed in the end."""
+        last = {entry.bundle: entry.state for entry in self.entries}
+        return frozenset(bundle for bundle, state in last.items() if state == FAILED)
+
     @cached_property
     def deviated(self) -> frozenset[str]:
-        """Bundles of admin calls that Pulsar has led elsewhere, as the journal says: it need not honour a wish."""
-        last = {entry.bundle: entry.state for entry in self.entries}
-        return frozenset(b for b, state in last.items() if self.facts.is_admin_call and state == "failed")
+        """Bundles of admin calls that Pulsar has led elsewhere, where the journal says to whom.
+
+        The destination of an admin call is a wish: a client's look-up may come first. What is not told so is no excuse.
+        """
+        if not self.facts.is_admin_call:
+            return frozenset()
+        last = {entry.bundle: entry for entry in self.entries}
+        return frozenset(bundle for bundle in self.failed if self._tells_the_owner(last[bundle]))
 
     def is_there(self, bundle: str, zxid: int) -> bool:
         """Whether a bundle has an owner, or is on the way to one."""
         state = self.at(self.units + bundle, zxid)
         return state is not None and (self.facts.is_admin_call or not is_gone(self.record_at(bundle, zxid)))
+
+    def _tells_the_owner(self, entry: EntryWrite) -> bool:
+        """Whether a bundle was given to somebody after the first call for it, and the entry says to whom."""
+        begun = min(begin.transaction.zxid for begin in self.begins if begin.bundle == entry.bundle)
+        states = self.states.get(self.units + entry.bundle, [])
+        owners = {self.owner_at(entry.bundle, s.zxid) for s in states if begun < s.zxid <= entry.transaction.zxid}
+        told = str(entry.fields.get("detail"))
+        return any(f" {owner}" in told for owner in owners if owner is not None)
 
     def _is_at_rest(self, state: NodeState, step: Step | None) -> bool:
         if self.facts.is_admin_call:

@@ -70,6 +70,8 @@ class Kind:
     needs_ensemble: bool = False
     may_be_modular: bool = False
     is_at_byte: bool = False
+    clears_up: bool = False
+    """Whether a writer that this happens to must itself put Pulsar's switches back before it ends."""
 
     def draw_moment(self, draw: random.Random) -> Moment | ByteMoment | None:
         if self.is_at_byte:
@@ -181,11 +183,18 @@ def edit_switches(stage: Stage, connection: Connection, bundle: str) -> None:
 
 
 def kill_broker(stage: Stage, connection: Connection, bundle: str) -> None:
+    """A plan counts on all brokers that it has seen: while one of them is away, no run of it begins."""
     stage.scene.fleet.kill_broker(_disturb_broker(stage, bundle))
+    stage.must_finish = False
 
 
 def restart_broker(stage: Stage, connection: Connection, bundle: str) -> None:
     stage.scene.fleet.restart_broker(_disturb_broker(stage, bundle))
+
+
+def expire_broker(stage: Stage, connection: Connection, bundle: str) -> None:
+    """A broker's session ends in the hand-over: it closes its bundles and comes back as another incarnation."""
+    stage.scene.fleet.expire_session(_disturb_broker(stage, bundle))
 
 
 def _disturb_broker(stage: Stage, bundle: str) -> str:
@@ -193,7 +202,6 @@ def _disturb_broker(stage: Stage, bundle: str) -> str:
     step = next((step for step in stage.plan.steps if step.bundle == bundle), stage.plan.steps[0])
     broker = stage.draw.choice([step.source, step.destination or step.source])
     stage.disturbed |= {step.bundle for step in stage.plan.steps if broker in (step.source, step.destination)}
-    stage.must_finish = False
     return broker
 
 
@@ -216,32 +224,35 @@ def nothing(stage: Stage, connection: Connection, bundle: str) -> None:
 
 EVERYWHERE = (*Kind("", nothing).at, FrameKind.ACQUIRE, FrameKind.RELEASE, FrameKind.SWITCHES)
 STEP = (FrameKind.BEGIN,)
-NO_FAULT, WINDOW_END, CLOCK_SKEW = "no fault", "window end", "clock skew"
+NO_FAULT, CLOCK_SKEW = "no fault", "clock skew"
+WINDOW_END, CALLERS_END = "window end", "end by the caller"
 KINDS = (
     Kind(NO_FAULT, nothing, at=(), may_be_modular=True),
     Kind("SIGKILL", kill, at=EVERYWHERE, may_be_modular=True),
-    Kind("SIGTERM", terminate, at=EVERYWHERE, may_be_modular=True),
-    Kind("SIGSTOP past session", pause, may_be_modular=True),
+    Kind("SIGTERM", terminate, at=EVERYWHERE, may_be_modular=True, clears_up=True),
+    Kind("SIGSTOP past session", pause, may_be_modular=True, clears_up=True),
     Kind("SIGSTOP, overtaken", overtake, may_be_modular=True),
     Kind("late write of overtaken", deliver_late, at=STEP, phases=(Phase.BEFORE,)),
-    Kind("cut at a request", cut, at=EVERYWHERE, may_be_modular=True),
-    Kind("cut at a byte", cut, is_at_byte=True, may_be_modular=True),
-    Kind("short stall", stall_briefly, at=EVERYWHERE),
-    Kind("stall past session", stall_past_session, at=EVERYWHERE),
-    Kind("refused connections", refuse, at=EVERYWHERE),
-    Kind("session expiry", expire, at=EVERYWHERE, may_be_modular=True),
+    Kind("cut at a request", cut, at=EVERYWHERE, may_be_modular=True, clears_up=True),
+    Kind("cut at a byte", cut, is_at_byte=True, may_be_modular=True, clears_up=True),
+    Kind("short stall", stall_briefly, at=EVERYWHERE, clears_up=True),
+    Kind("stall past session", stall_past_session, at=EVERYWHERE, clears_up=True),
+    Kind("refused connections", refuse, at=EVERYWHERE, clears_up=True),
+    Kind("session expiry", expire, at=EVERYWHERE, may_be_modular=True, clears_up=True),
     Kind("second writer", start_second_writer, at=EVERYWHERE),
     Kind("foreign writer", race, at=STEP, phases=(Phase.BEFORE, Phase.INSIDE)),
     Kind("policy edit", edit_policy),
     Kind("switches edited", edit_switches, at=STEP),
     Kind("broker death", kill_broker, at=STEP),
     Kind("broker restart", restart_broker, at=STEP),
-    Kind("kill switch", pull_kill_switch, at=EVERYWHERE, may_be_modular=True),
+    Kind("kill switch", pull_kill_switch, at=EVERYWHERE, may_be_modular=True, clears_up=True),
     Kind(WINDOW_END, nothing, at=()),
     Kind(CLOCK_SKEW, nothing, at=()),
     Kind("server restart", restart_server),
     Kind("leader killed", restart_server, needs_ensemble=True),
     Kind("quorum lost", lose_quorum, needs_ensemble=True),
+    Kind("broker session expiry", expire_broker, at=STEP, phases=(Phase.AFTER, Phase.DONE), may_be_modular=True),
+    Kind(CALLERS_END, nothing, at=(), may_be_modular=True),
 )
 
 

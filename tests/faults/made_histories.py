@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from faults.history import History, RunFacts
+from faults.facts import RunFacts
+from faults.history import History
 from faults.txn_log import Operation, Transaction, TxnType
 
 ROOT, HOME, PLAN = "/pulsar", "/evenkeel/fleet", "plan"
 A, B, C = "a:8080", "b:8080", "c:8080"
 BROKER, WRITER, RIVAL, OPERATOR, STRANGER = 1, 10, 11, 20, 30
 BUNDLES = ("t/n/0x00000000_0x40000000", "t/n/0x40000000_0x80000000", "t/n/0x80000000_0xffffffff")
-START_MS, STEP_MS = 1_000_000, 10
+START_MS, STEP_MS, DEADLINE_MS = 1_000_000, 10, 1_000
+MORE_THAN_SLACK_MS = 1_300
 SWITCHES = {"loadBalancerSheddingEnabled": "true"}
 
 
@@ -125,10 +128,12 @@ class Maker:
         self.write(BROKER, change(path, record(ServiceUnitState.ASSIGNING, 3, to, A)))
         self.write(BROKER, change(path, record(ServiceUnitState.OWNED, 4, to, A)))
 
-    def conclude(self, number: int = 0, state: str = "settled", session: int = WRITER, epoch: int = 1) -> None:
+    def conclude(
+        self, number: int = 0, state: str = "settled", session: int = WRITER, epoch: int = 1, detail: str = ""
+    ) -> None:
         planned = self.steps[number]
         path = self.entry_path(planned)
-        data = self.entry(planned, state, epoch)
+        data = self.entry(planned, state, epoch, detail)
         is_known = path in self.versions
         self.write(session, check(f"{HOME}/fence"), change(path, data) if is_known else put(path, data))
 
@@ -143,8 +148,13 @@ class Maker:
     def entry_path(self, planned: Step) -> str:
         return f"{HOME}/plans/{PLAN}/steps/{planned.order:06d}"
 
-    def entry(self, planned: Step, state: str, epoch: int) -> bytes:
-        told = {"order": planned.order, "bundle": planned.bundle, "state": state, "epoch": epoch}
+    def override(self, number: int = 0, to: str = C) -> None:
+        """Pulsar's leader leads a bundle elsewhere by force."""
+        path = self.unit(self.steps[number].bundle)
+        self.write(BROKER, change(path, record(ServiceUnitState.OWNED, 3, to, A, force=True)))
+
+    def entry(self, planned: Step, state: str, epoch: int, detail: str = "") -> bytes:
+        told = {"order": planned.order, "bundle": planned.bundle, "state": state, "epoch": epoch, "detail": detail}
         return json.dumps(told).encode()
 
     def history(self) -> History:
@@ -155,7 +165,7 @@ class Maker:
             "plan_id": PLAN,
             "steps": self.steps,
             "in_flight_steps": 2,
-            "step_deadline_ms": 1_000,
+            "step_deadline_ms": DEADLINE_MS,
             "ends_at_ms": START_MS + 3_600_000,
             "approved_at_ms": START_MS,
             "switches_before": SWITCHES,
@@ -166,6 +176,37 @@ class Maker:
             "start_zxid": 9,
         }
         return History(self.transactions, RunFacts(**facts | self.facts))
+
+
+def good(is_admin_call: bool = False) -> Maker:
+    """One step, all the way."""
+    made = Maker(is_admin_call=is_admin_call)
+    made.build_cluster()
+    made.acquire()
+    made.begin()
+    made.hand_over()
+    made.conclude()
+    made.release()
+    return made
+
+
+def started(*steps: Step, **facts: Any) -> Maker:
+    """A run that has just taken the fence."""
+    made = Maker(steps=steps or (step(0),), facts=facts)
+    made.build_cluster()
+    made.acquire()
+    return made
+
+
+def finish(made: Maker, number: int = 0) -> Maker:
+    """The brokers hand a step's bundle over, and the journal says so."""
+    made.hand_over(number)
+    made.conclude(number)
+    return made
+
+
+Bad = tuple[tuple[str, Callable[[], Maker]], ...]
+"""Histories that must not pass, each with the invariant that it breaks."""
 
 
 def record(

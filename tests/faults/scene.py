@@ -32,6 +32,7 @@ from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager
 from evenkeel.model.verdict import Check, Verdict
+from faults.history import is_part
 
 CLUSTER = "fleet"
 MOST_LOADED = 0
@@ -204,8 +205,10 @@ class Scene:
     def are_settled(self, steps: Sequence[Step]) -> bool:
         """Whether no bundle of these steps is in flight; a modular cluster has no node of one that is."""
         if self.kind is LoadManagerKind.MODULAR:
+            served = {step.bundle for step in steps if self.operator.exists(f"{self.units}/{step.bundle}") is not None}
             lasting = [step.bundle for step in steps if step.kind != StepKind.SPLIT]
-            return all(self.operator.exists(f"{self.units}/{bundle}") is not None for bundle in lasting)
+            # Where a bundle was not split after all, its parts are served with it.
+            return all(any(is_part(bundle, whole) for whole in served) for bundle in lasting)
         found = [self.record(step.bundle) for step in steps]
         return not any(one is not None and one[0].state.is_in_flight for one in found)
 

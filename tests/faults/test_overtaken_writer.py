@@ -12,11 +12,11 @@ import pytest
 from evenkeel.fleet.settings import LoadManagerKind
 from faults.checker import find_violations
 from faults.frames import FrameKind
-from faults.history import History, RunFacts
+from faults.history import History
 from faults.kinds import deliver_late, overtake
 from faults.proxy import Connection, Moment, Phase, Script, open_proxies
-from faults.run import RunningStage, Workshop, _through
 from faults.scene import Scene, writer_settings
+from faults.stage import RunningStage, Workshop
 from faults.txn_log import Transaction, TxnType
 
 BAD_VERSION = -103
@@ -41,7 +41,8 @@ def stage(workshop: Workshop) -> Iterator[RunningStage]:
         proxies = open_proxies(workshop.servers.addresses, script)
         for proxy in proxies:
             stack.callback(proxy.close)
-        stage = RunningStage(workshop, scene, plan, script, proxies, random.Random(0), writer_settings())
+        draw, switches = random.Random(0), scene.switches()
+        stage = RunningStage(workshop, scene, plan, script, proxies, draw, writer_settings(), switches)
         stage.prepared_zxid = workshop.mark()
         yield stage
 
@@ -56,35 +57,16 @@ def play(stage: RunningStage, act: object) -> tuple[str, int, list[Transaction]]
         act(stage, connection, bundle)  # type: ignore[operator]
 
     stage.script.action = fire
-    hosts = ",".join(proxy.address for proxy in stage.proxies)
-    stage.first_writer = stage.start_writer(_through(stage.scene.connection, hosts))
+    stage.first_writer = stage.start_writer(stage.proxied)
     told = stage.finish(stage.first_writer)
     assert stage.finish(stage.rivals[0]) == "done", "the second run takes over and finishes the plan"
     (session,) = sessions
     return told, session, stage.workshop.servers.read_history(0)
 
 
-def history_of(stage: RunningStage, transactions: list[Transaction]) -> History:
-    facts = RunFacts(
-        root=stage.scene.root,
-        home=stage.scene.connection.home,
-        cluster=stage.scene.connection.cluster,
-        plan_id=stage.plan.plan_id,
-        steps=stage.plan.steps,
-        in_flight_steps=stage.settings.in_flight_steps,
-        step_deadline_ms=int(stage.settings.step_deadline_s * 1000),
-        ends_at_ms=int(stage.plan.expires_at.timestamp() * 1000),
-        approved_at_ms=stage.plan.approved_at_ms,
-        switches_before=stage.scene.switches(),
-        foreign_sessions=frozenset({int(stage.workshop.operator.client_id[0])}),
-        start_zxid=stage.prepared_zxid,
-    )
-    return History(transactions, facts)
-
-
 def test_late_write_of_an_overtaken_writer_is_a_refused_multi(stage: RunningStage) -> None:
     told, _, transactions = play(stage, deliver_late)
-    history = history_of(stage, transactions)
+    history = History(transactions, stage.facts())
     assert len(history.acquisitions) == 2, "the second run has an epoch of its own"
     overtaken_at = history.acquisitions[1].transaction.zxid
     late = [t for t in transactions if t.zxid > overtaken_at and t.is_multi and t.is_refused]
@@ -103,7 +85,7 @@ def test_late_write_of_an_overtaken_writer_is_a_refused_multi(stage: RunningStag
 
 def test_overtaken_writer_changes_nothing_once_it_goes_on(stage: RunningStage) -> None:
     told, session, transactions = play(stage, overtake)
-    history = history_of(stage, transactions)
+    history = History(transactions, stage.facts())
     overtaken_at = history.acquisitions[1].transaction.zxid
     late = [t for t in transactions if t.session == session and t.zxid > overtaken_at and t.operations]
     assert late == [], "its session is dead, so nothing of it is even heard"

@@ -40,6 +40,7 @@ class Order:
     settings: Settings
     answer: Path
     clock_skew_s: float = 0.0
+    until: datetimes.datetime | None = None
 
 
 def open_fork_server() -> ForkServerContext:
@@ -98,7 +99,7 @@ def write(order: Order) -> None:
 
 def _apply(order: Order) -> tuple[int, dict[str, Any]]:
     try:
-        run = apply_plan(Lake(order.lake), order.plan_id, order.connection, order.settings)
+        run = apply_plan(Lake(order.lake), order.plan_id, order.connection, order.settings, until=order.until)
     except EvenkeelError as error:
         return FAILED, {"state": "refused", "detail": str(error)}
     except BaseException:

@@ -27,6 +27,8 @@ SETTINGS = Settings(
     safe_mode_deadline_s=10.0,
     stop_wait_s=5.0,
 )
+SWITCHES_OF_FLEET = {"loadBalancerSheddingEnabled": "true"}
+"""What a fleet has in Pulsar's dynamic configuration when it starts."""
 
 
 @dataclasses.dataclass

@@ -159,9 +159,7 @@ class PulsarAdmin:
             urls = [document.get("httpUrl"), document.get("httpUrlTls")]
         except (ValueError, AttributeError):
             return None
-        return next(
-            (self._broker_by_origin[o] for url in urls if url and (o := _origin(url)) in self._broker_by_origin), None
-        )
+        return next((self._broker_at[a] for url in urls if url and (a := _address(url)) in self._broker_at), None)
 
     def _change(self, owner: str, what: str, path: str, deadline_s: float, body: Any = None) -> None:
         answer = self._call("PUT", owner, path, deadline_s, body)
@@ -211,8 +209,8 @@ class PulsarAdmin:
 
     def _learn(self, url_by_broker: Mapping[str, str], other_urls: Sequence[str] = ()) -> None:
         self._url_by_broker = dict(url_by_broker)
-        self._broker_by_origin = {_origin(url): broker for broker, url in url_by_broker.items()}
-        self._registered = frozenset({*self._broker_by_origin, *map(_origin, other_urls)})
+        self._broker_at = {_address(url): broker for broker, url in url_by_broker.items()}
+        self._registered = frozenset(map(_origin, [*url_by_broker.values(), *other_urls]))
 
     def _learn_registered(self, registrations: Sequence[Registration]) -> None:
         # A broker may redirect to the plain address of another one; a token must not follow it there.
@@ -272,6 +270,11 @@ def _origin(url: str) -> tuple[str, str, int | None]:
     except httpx.InvalidURL:
         return "", url, None
     return parts.scheme, parts.host, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _address(url: str) -> tuple[tuple[str, str, int | None], str]:
+    """A server and a path there: behind a gateway, or simulated, brokers may share a server."""
+    return _origin(url), url.partition("://")[2].partition("/")[2].rstrip("/")
 
 
 def _tell(answer: httpx.Response) -> str:

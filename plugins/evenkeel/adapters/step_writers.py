@@ -44,7 +44,7 @@ class Guards:
 
 
 class FencedWriter:
-    """What both ways share: fence first, journal always, and a word on how the plan stands."""
+    """What both ways share: fence first, journal always, and a word on how the plan stands; alone it clears up."""
 
     def __init__(self, guards: Guards, pulsar_root: str, settings: Settings) -> None:
         self._guards = guards
@@ -64,17 +64,20 @@ class FencedWriter:
         """The nodes of Pulsar's that steps write."""
         return []
 
+    def standings(self) -> Mapping[str, PlanStanding]:
+        return self._guards.standings.read_all()
+
     def acquire(self, plan_id: str) -> int:
         # Read first: what another version wrote is refused before anything is changed.
         self._journal.entries(plan_id)
-        self._guards.native.learn(self._guards.standings.read_all().values())
+        self._guards.native.learn(self.standings().values())
         epoch = self._guards.fence.acquire(plan_id)
         self._journal.open(plan_id)
         return epoch
 
     def open(self, standing: PlanStanding) -> Sequence[str]:
         standings, native = self._guards.standings, self._guards.native
-        found = dict(standings.read_all())
+        found = dict(self.standings())
         native.learn(found.values())
         warnings: list[str] = []
         for plan_id in sorted(found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenkeel.model.moments import format_time
@@ -35,6 +35,12 @@ class DecisionLog:
     def tell(self, decision: Decision, detail: str = "", facts: Mapping[str, Any] | None = None) -> None:
         """Put down a decision about the run as a whole."""
         self._put(RunEvent(format_time(self._clock.now()), self.epoch, decision, detail, facts=facts))
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Put down what somebody should look at, though the run does not end for it."""
+        for sentence in sentences:
+            log.warning("%s", sentence)
+            self.tell(Decision.WARNED, sentence)
 
     def tell_step(
         self,

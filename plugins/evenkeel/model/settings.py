@@ -145,7 +145,12 @@ class Settings(PulsarSettings):
     safe_mode_wait_s: float = setting(
         150.0, "how long ZooKeeper must have been back, all brokers registered, before anything is applied again", 0.0
     )
-    safe_mode_deadline_s: float = setting(900.0, "how long a run waits for that before it ends, resumable", 0.0)
+    safe_mode_deadline_s: float = setting(
+        900.0,
+        "how long a run waits for that before it ends, resumable; "
+        "and how long one that has lost its session tries to give Pulsar's balancer back",
+        0.0,
+    )
     pause_native_balancer: bool = setting(
         True, "whether Pulsar's own shedding and splitting are switched off while a plan is applied"
     )

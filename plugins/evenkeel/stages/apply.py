@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeVar
 
 from evenkeel import __version__
 from evenkeel.adapters.broker_access import BrokerAccess
@@ -26,16 +28,26 @@ from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.registrations import Registration, read_registrations
 from evenkeel.adapters.runs import RunStore
 from evenkeel.adapters.snapshots import SnapshotStore
-from evenkeel.adapters.step_writers import AdminCallWriter, Guards, TransactionWriter
+from evenkeel.adapters.step_writers import AdminCallWriter, FencedWriter, Guards, TransactionWriter
 from evenkeel.adapters.system_topic_view import SystemTopicClusterView
-from evenkeel.adapters.zookeeper import ZooKeeperSession
-from evenkeel.execution.apply import Circumstances, Outcome, Run
+from evenkeel.adapters.zookeeper import UnconfirmedError, ZooKeeperSession
+from evenkeel.execution.account import Outcome
+from evenkeel.execution.apply import Run
+from evenkeel.execution.assignment import Assignment, Circumstances
 from evenkeel.execution.decisions import DecisionLog
 from evenkeel.execution.dry_run import DryWriter
 from evenkeel.execution.preflight import find_window_end, require_applicable
+from evenkeel.execution.way_out import clear_up
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.errors import EvenkeelError, InputError, RefusedError, UnavailableError
-from evenkeel.model.run import RunRecord, RunState, StepResult
+from evenkeel.model.errors import (
+    EvenkeelError,
+    FencedOutError,
+    InputError,
+    RefusedError,
+    SessionLostError,
+    UnavailableError,
+)
+from evenkeel.model.run import PlanStanding, RunRecord, RunState, StepResult
 from evenkeel.model.run_events import Decision, rebuild_run
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager
@@ -44,6 +56,8 @@ from evenkeel.stages.realised_load import read_realised_load
 from evenkeel.stages.stopping import listening_for_stop
 
 RECONNECT_POLL_S = 1.0
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class SystemClock:
@@ -134,6 +148,14 @@ class _Application:
         self._dry_run = dry_run
 
     def carry_out(self, circumstances: Circumstances) -> Outcome:
+        """Run the plan, and finish its way out with a fresh session where it could not do that itself."""
+        outcome = self._run_through_sessions(circumstances)
+        if outcome.unfinished is not None and not self._dry_run:
+            ended = replace(outcome.unfinished, state=outcome.state, detail=outcome.stopped_because or "")
+            self._clear_up(ended, circumstances)
+        return outcome
+
+    def _run_through_sessions(self, circumstances: Circumstances) -> Outcome:
         """Run the plan; a lost session ends it, or is followed by a new one, as the settings say."""
         outcome = self._run(circumstances)
         retries = self._settings.session_expired_retries if self._settings.session_expired_policy == "reconnect" else 0
@@ -141,21 +163,41 @@ class _Application:
             if outcome.state is not RunState.LOST or circumstances.should_stop():
                 break
             known = {result.order: result for result in outcome.results}
+            again = partial(self._run, replace(circumstances, after_loss=True, known=known))
             try:
-                outcome = self._run_again(replace(circumstances, after_loss=True, known=known))
+                # Without ZooKeeper there is no answer, and right after it no broker is registered yet.
+                outcome = self._try_until_back(again, (UnavailableError, InputError), circumstances)
             except EvenkeelError as error:
                 # What was done under the first session is told all the same.
                 return replace(outcome, state=RunState.STOPPED, stopped_because=str(error))
         return outcome
 
-    def _run_again(self, circumstances: Circumstances) -> Outcome:
-        """Run with a new session as soon as ZooKeeper gives one, but not later than the safe mode's deadline."""
+    def _clear_up(self, ended: PlanStanding, circumstances: Circumstances) -> None:
+        """Put back what the run has left; where that fails, the next run of any plan finds it in the standing."""
+        log.warning("clearing up after the run, for at most %.0f s", self._settings.safe_mode_deadline_s)
+        once = partial(self._clear_up_once, ended)
+        passing = (UnavailableError, SessionLostError, UnconfirmedError, FencedOutError)
+        try:
+            self._try_until_back(once, passing, circumstances)
+        except EvenkeelError as error:
+            self._decisions.warn(
+                [f"Pulsar's switches may still be off, the next run of any plan will put them back: {error}"]
+            )
+
+    def _clear_up_once(self, ended: PlanStanding) -> None:
+        with _session(self._connection.zookeeper, self._connection, self._settings) as session:
+            guards = Guards.of(session, self._connection, self._settings)
+            clear_up(FencedWriter(guards, self._connection.pulsar_root, self._settings), ended, self._decisions)
+
+    def _try_until_back(
+        self, attempt: Callable[[], T], passing: tuple[type[EvenkeelError], ...], circumstances: Circumstances
+    ) -> T:
+        """Try at least once, and until ZooKeeper is back, but not past the safe mode's deadline, nor a wish to stop."""
         deadline_s = self._clock.monotonic_s() + self._settings.safe_mode_deadline_s
         while True:
             try:
-                return self._run(circumstances)
-            except (UnavailableError, InputError):
-                # Without ZooKeeper there is no answer, and right after it no broker is registered yet.
+                return attempt()
+            except passing:
                 if self._clock.monotonic_s() > deadline_s or circumstances.should_stop():
                     raise
             self._clock.sleep(RECONNECT_POLL_S)
@@ -166,7 +208,7 @@ class _Application:
             guards.native.learn(guards.standings.read_all().values())
             writer.rehearse(self._stored.steps)
             after_loss = circumstances.after_loss or self._was_lost(guards)
-            return Run(
+            assignment = Assignment(
                 self._stored.plan,
                 self._stored.plan_id,
                 self._stored.steps,
@@ -176,7 +218,8 @@ class _Application:
                 self._settings,
                 self._decisions,
                 replace(circumstances, after_loss=after_loss),
-            ).execute()
+            )
+            return Run(assignment).execute()
 
     def _was_lost(self, guards: Guards) -> bool:
         """Whether the last writer of this cluster ended by losing its session, as its run's record tells."""
