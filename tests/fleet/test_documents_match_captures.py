@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,43 +17,7 @@ from kazoo.client import KazooClient
 from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
 from support.fleets import read_json, running_fleet
-
-CAPTURES = Path(__file__).parents[1] / "data" / "captures"
-NAMED = "*"
-
-Shape = Any
-
-
-def shape_of(value: Any, named_at: frozenset[str] = frozenset(), path: str = "") -> Shape:
-    """A value reduced to its keys and types; maps at the given paths have names for keys."""
-    match value:
-        case dict() if path in named_at:
-            members = [shape_of(member, named_at, f"{path}.{NAMED}") for member in value.values()]
-            return {NAMED: merge(members)}
-        case dict():
-            return {key: shape_of(member, named_at, f"{path}.{key}") for key, member in value.items()}
-        case list():
-            return [merge([shape_of(member, named_at, f"{path}[]") for member in value])]
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case _:
-            return "null"
-
-
-def merge(shapes: list[Shape]) -> list[Shape]:
-    """The different shapes among several, in a fixed order."""
-    distinct: dict[str, Shape] = {json.dumps(shape, sort_keys=True): shape for shape in shapes}
-    return [distinct[key] for key in sorted(distinct)]
-
-
-def load_capture(name: str) -> Any:
-    return json.loads((CAPTURES / f"pulsar-4.2.4-{name}.json").read_text())
+from support.shapes import Shape, load_capture, merge, shape_of
 
 
 def kind_of(path: str) -> str | None:

@@ -45,7 +45,11 @@ def test_destination_is_honoured_at_the_next_lookup_and_not_before(
         bundle = first_bundle(fleet, B2)
         assert unload(fleet, bundle, destinationBroker=B3).status_code == 204
         assert client.exists(f"{pulsar_root}/namespace/{bundle}") is None
-        found = httpx.get(f"{fleet.web_url(B1)}/lookup/v2/topic/persistent/{some_topic(fleet, bundle)}", timeout=20)
+        found = httpx.get(
+            f"{fleet.web_url(B1)}/lookup/v2/topic/persistent/{some_topic(fleet, bundle)}",
+            follow_redirects=True,
+            timeout=20,
+        )
         assert found.json()["httpUrl"] == fleet.web_url(B3)
         assert fleet.owner_of(bundle) == B3
 
@@ -73,7 +77,9 @@ def test_destination_call_goes_by_way_of_the_leader(fleet: Fleet) -> None:
     assert to_leader.headers["Location"].startswith(fleet.web_url(leader))
     to_owner = httpx.put(to_leader.headers["Location"])
     assert to_owner.status_code == 307
-    assert to_owner.headers["Location"] == f"{fleet.web_url(asked)}/admin/v2/namespaces/{bundle}/unload"
+    assert (
+        to_owner.headers["Location"] == f"{fleet.web_url(asked)}/admin/v2/namespaces/{bundle}/unload?authoritative=true"
+    )
 
 
 def test_owner_makes_its_deleted_node_again(fleet: Fleet, client: KazooClient) -> None:

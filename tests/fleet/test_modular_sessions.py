@@ -37,7 +37,7 @@ def owners_by_session(client: KazooClient, fleet: Fleet, bundles: list[str]) -> 
 def lookup(fleet: Fleet, asked: str, bundle: str) -> httpx.Response:
     positions = httpx.get(f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/topicHashPositions", follow_redirects=True)
     topic = next(iter(positions.json()["topicHashPositions"])).removeprefix("persistent://")
-    return httpx.get(f"{fleet.web_url(asked)}/lookup/v2/topic/persistent/{topic}", timeout=20)
+    return httpx.get(f"{fleet.web_url(asked)}/lookup/v2/topic/persistent/{topic}", follow_redirects=True, timeout=20)
 
 
 def test_broker_with_a_new_session_owns_its_bundles_again_and_reports_anew(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import pulsar
 
@@ -28,7 +29,9 @@ class Account:
     acknowledged: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     consumed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     begun: int = 0
-    refused: int = 0
+    last_sent_at_s: float = 0.0
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many sends ended without an acknowledgement, by topic and by what the client says of them."""
     acknowledged_at_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -36,6 +39,10 @@ class Account:
     def sent(self) -> int:
         with self.lock:
             return sum(map(len, self.acknowledged.values()))
+
+    @property
+    def refused(self) -> int:
+        return self.refusals.total()
 
     @property
     def open(self) -> int:
@@ -49,28 +56,31 @@ class Account:
         return {topic: numbers for topic, numbers in gaps.items() if numbers}
 
     def longest_gaps_s(self) -> dict[str, float]:
-        """The longest time without an acknowledgement, by topic."""
+        """The longest time without an acknowledgement, by topic, up to the moment when the last message was sent."""
         with self.lock:
             moments = {topic: sorted(times) for topic, times in self.acknowledged_at_s.items()}
+        # A topic that was never served again has its gap at the end.
+        ends = {topic: max(times[-1], self.last_sent_at_s) for topic, times in moments.items()}
         return {
-            topic: max((later - earlier for earlier, later in pairwise(times)), default=0.0)
+            topic: max(later - earlier for earlier, later in pairwise([*times, ends[topic]]))
             for topic, times in moments.items()
         }
 
     def tell(self) -> str:
         gaps = sorted(self.longest_gaps_s().items(), key=lambda item: -item[1])
-        lines = [f"{self.sent} messages acknowledged, {self.refused} refused, longest publish gap by topic:"]
+        lines = [f"{count} messages to {topic} refused: {why}" for (topic, why), count in self.refusals.items()]
+        lines += [f"{self.sent} messages acknowledged, {self.refused} refused; longest publish gap by topic:"]
         return "\n".join([*lines, *(f"  {gap:6.2f} s  {topic}" for topic, gap in gaps)])
 
 
 class Traffic:
     """Producers, one a topic, and consumers that share the topics among them."""
 
-    def __init__(self, service_url: str, topics: Sequence[str], consumers: int) -> None:
+    def __init__(self, service_url: str, topics: Sequence[str], consumers: int, log: Path) -> None:
         self.account = Account()
         self._topics = list(topics)
         self._ended = threading.Event()
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(log))
         self._client = pulsar.Client(
             service_url,
             operation_timeout_seconds=OPERATION_TIMEOUT_S,
@@ -111,6 +121,7 @@ class Traffic:
                 payload = f"{topic} {number}".encode() + PAYLOAD_PADDING
                 with self.account.lock:
                     self.account.begun += 1
+                    self.account.last_sent_at_s = time.monotonic()
                 producer.send_async(payload, self._note(topic, number))
             number += 1
 
@@ -121,7 +132,7 @@ class Traffic:
                     self.account.acknowledged[topic].add(number)
                     self.account.acknowledged_at_s[topic].append(time.monotonic())
                 else:
-                    self.account.refused += 1
+                    self.account.refusals[topic, str(result)] += 1
 
         return answered
 
@@ -148,9 +159,9 @@ class Traffic:
 
 
 @contextmanager
-def running_traffic(service_url: str, topics: Sequence[str], consumers: int) -> Iterator[Traffic]:
-    """Traffic that ends with the block."""
-    traffic = Traffic(service_url, topics, consumers)
+def running_traffic(service_url: str, topics: Sequence[str], consumers: int, log: Path) -> Iterator[Traffic]:
+    """Traffic that ends with the block; the client tells in the log how it got on with the brokers."""
+    traffic = Traffic(service_url, topics, consumers, log)
     try:
         yield traffic
     finally:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenkeel import __version__
 from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.model.approval import Approval
 from evenkeel.model.connection import ClusterConnection
-from evenkeel.model.moments import format_time
 from evenkeel.model.run import RunRecord
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager, SnapshotManifest
-from evenkeel.model.verdict import Check, Verdict
 from evenkeel.real_pulsar.cluster import RealCluster
 from evenkeel.real_pulsar.configuration import ClusterShape
 from evenkeel.real_pulsar.operator import Operator, operating
@@ -39,7 +33,7 @@ SETTINGS = {
     "admin_call_timeout_s": 60.0,
     "safe_mode_wait_s": 3.0,
 }
-TAKE_SETTINGS = ("snapshot", "plan", "apply", "verify")
+TAKE_SETTINGS = ("snapshot", "plan", "drain", "apply", "verify", "rollback")
 COMMAND_DEADLINE_S = 900.0
 
 
@@ -84,13 +78,6 @@ class RealScene:
 
     def rows(self, manifest: SnapshotManifest, name: str, table: type) -> list[Any]:
         return rows(self.lake, manifest, name, table)
-
-    def approve(self, plan_id: str) -> None:
-        """Pass and approve a plan that was made without Spark; the gate itself is tried on the whole way."""
-        plans = PlanStore(self.lake)
-        check = Check("plan_steps", "made_by_hand", "critical", True, "a check", "the test says so")
-        plans.write_verdict(plan_id, Verdict(f"plan {plan_id[:12]}", (check,), __version__))
-        plans.write_approval(Approval(plan_id, "ada", format_time(datetime.now(UTC)), "test"))
 
     def apply(self, plan_id: str, **wishes: Any) -> RunRecord:
         return apply_plan(self.lake, plan_id, self.connection, self.settings, **wishes)

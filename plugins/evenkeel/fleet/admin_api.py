@@ -15,12 +15,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 from evenkeel.fleet import documents
 from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.cluster import Cluster
-from evenkeel.fleet.load_manager import AnswerError, LoadManager
+from evenkeel.fleet.load_manager import AnswerError, LoadManager, UnexpectedError
 from evenkeel.fleet.modular import WHOLE_RING, ModularLoadManager
 from evenkeel.fleet.runtime_configuration import runtime_configuration
 from evenkeel.fleet.settings import LoadManagerKind
 from evenkeel.fleet.topic_stats import broker_topics
-from evenkeel.model.bundles import BundleName
+from evenkeel.model.bundles import BundleName, ranges_between
 from evenkeel.model.errors import EvenkeelError, InputError
 from evenkeel.pulsar.split_algorithms import (
     range_equally_divide,
@@ -30,6 +30,12 @@ from evenkeel.pulsar.split_algorithms import (
 from evenkeel.pulsar.topic_hash import find_range, hash_topic
 
 NAMESPACE_OWNERSHIP = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+RANGE_EQUALLY, TOPIC_COUNT_EQUALLY = "range_equally_divide", "topic_count_equally_divide"
+SPECIFIED_POSITIONS, FLOW_OR_QPS_EQUALLY = "specified_positions_divide", "flow_or_qps_equally_divide"
+SPLIT_ALGORITHMS = (RANGE_EQUALLY, TOPIC_COUNT_EQUALLY, SPECIFIED_POSITIONS, FLOW_OR_QPS_EQUALLY)
+# Whether whoever redirects a request has found out who is to answer it.
+AS_DECIDED = {"authoritative": "true"}
+UNDECIDED = {"authoritative": "false"}
 _TOPIC = "(?P<domain>persistent|non-persistent)/(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<topic>.+)"
 _BUNDLE = r"(?P<tenant>[^/]+)/(?P<local>[^/]+)/(?P<range>0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8})"
 
@@ -48,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status, and a JSON body or where to go instead."""
+    """A status, and a body (plain text or JSON) or where to go instead."""
 
     status: int
     body: Any = None
@@ -108,7 +114,7 @@ class AdminApi:
 
     def _load_report(self, request: Request) -> Answer:
         if not isinstance(self._manager, ModularLoadManager):
-            raise AnswerError(500, "java.lang.UnsupportedOperationException")
+            raise UnexpectedError("null\n\nStacktrace:\n\njava.lang.UnsupportedOperationException")
         return Answer(200, self._manager.reports.build(request.broker))
 
     def _runtime_configuration(self, request: Request) -> Answer:
@@ -130,10 +136,12 @@ class AdminApi:
     def _owned_namespaces(self, request: Request) -> Answer:
         wanted = self._cluster.alive(request.groups["broker"])
         if wanted is None:
-            raise AnswerError(404, f"{request.groups['broker']} is not a live broker")
+            raise AnswerError(404, f"Broker id '{request.groups['broker']}' not found in available brokers.")
         if wanted.id != request.broker.id:
-            return self._redirect(request, wanted)
-        owned = {*self._manager.served_by(wanted), f"pulsar/{wanted.id}/{WHOLE_RING}"}
+            return _redirect(request, wanted, request.query)
+        # A modular broker owns its SLA monitor only once somebody has asked for it, which nobody does here.
+        pinned = ("pulsar",) if self._is_modular else ("pulsar", "sla-monitor")
+        owned = {*self._manager.served_by(wanted), *(f"{tenant}/{wanted.id}/{WHOLE_RING}" for tenant in pinned)}
         return Answer(200, {bundle: dict(NAMESPACE_OWNERSHIP) for bundle in sorted(owned)})
 
     def _bundles(self, request: Request) -> Answer:
@@ -144,7 +152,7 @@ class AdminApi:
         bundle = self._bundle(request)
         owner = self._cluster.alive(self._manager.responsible_for(str(bundle)))
         if owner is not None and owner.id != request.broker.id:
-            return self._redirect(request, owner)
+            return _redirect(request, owner, {**request.query, **AS_DECIDED})
         positions = {topic.name: topic.hash for topic in self._cluster.catalogue.topics_of(str(bundle))}
         body = {"namespace": bundle.namespace, "bundle": str(bundle.range), "topicHashPositions": positions}
         return Answer(200, body)
@@ -154,62 +162,89 @@ class AdminApi:
         namespace = f"{request.groups['tenant']}/{request.groups['local']}"
         topic = f"{request.groups['domain']}://{namespace}/{request.groups['topic']}"
         bundle = f"{namespace}/{find_range(self._boundaries(namespace), hash_topic(topic))}"
-        owner_id = self._manager.look_up(request.broker, bundle)
-        owner = self._cluster.brokers.get(owner_id or "")
+        if isinstance(self._manager, ModularLoadManager) and self._manager.owner_of(bundle) is None:
+            elsewhere = self._let_an_owner_be_chosen(self._manager, request, bundle)
+            if elsewhere is not None:
+                return elsewhere
+        owner = self._cluster.brokers.get(self._manager.look_up(request.broker, bundle) or "")
         if owner is None:
             raise AnswerError(503, f"No broker was available to own {bundle}")
         body = {"brokerUrl": owner.service_url, "httpUrl": owner.web_url, "nativeUrl": owner.service_url}
-        return Answer(200, body)
+        return Answer(200, {**body, "brokerUrlSsl": ""})
+
+    def _let_an_owner_be_chosen(self, manager: ModularLoadManager, request: Request, bundle: str) -> Answer | None:
+        """Send a lookup to the leader, who chooses, and on to whom it chose, who owns; None where it is to end here."""
+        asked = request.broker
+        if request.query.get("authoritative") == "true":
+            manager.take(asked, bundle)
+            return None
+        leader = self._cluster.leader or asked
+        if leader.id != asked.id:
+            return _redirect(request, leader, UNDECIDED)
+        chosen = manager.choose(asked, bundle)
+        if chosen is not None and chosen.id != asked.id:
+            return _redirect(request, chosen, AS_DECIDED)
+        if chosen is not None:
+            manager.take(asked, bundle)
+        return None
 
     def _unload(self, request: Request) -> Answer:
         _require_session(request.broker)
-        bundle = str(self._bundle(request))
         destination = request.query.get("destinationBroker") or None
-        is_modular = self._cluster.settings.load_manager is LoadManagerKind.MODULAR
-        if destination and is_modular:
+        if destination and destination not in self._cluster.registered:
+            raise AnswerError(409, "Not allowed unload namespace bundle to inactive destination broker")
+        if destination and self._is_modular:
             leader = self._cluster.leader
             if leader is None:
                 raise AnswerError(503, "there is no leader now; try again")
             if leader.id != request.broker.id:
-                return self._redirect(request, leader)
-        if destination and destination not in self._cluster.registered:
-            raise AnswerError(409, f"Not allowed to unload {bundle} to the inactive broker {destination}")
+                return _redirect(request, leader, {**request.query, **UNDECIDED})
+        bundle = str(self._bundle(request))
+        onward = {**request.query, **AS_DECIDED}
         if destination and isinstance(self._manager, ModularLoadManager):
+            # The leader remembers it; the owner is asked for a plain unload.
             self._manager.hint(bundle, destination)
             destination = None
+            del onward["destinationBroker"]
         owner = self._cluster.alive(self._manager.responsible_for(bundle))
         if owner is not None and owner.id != request.broker.id:
-            return self._redirect(request, owner, without="destinationBroker" if is_modular else "")
+            return _redirect(request, owner, onward)
         if owner is not None:
             self._manager.unload(owner, bundle, destination)
         return Answer(204)
 
     def _split(self, request: Request) -> Answer:
         _require_session(request.broker)
+        algorithm = request.query.get("splitAlgorithmName") or RANGE_EQUALLY
+        if algorithm not in SPLIT_ALGORITHMS:
+            known = ", ".join(SPLIT_ALGORITHMS)
+            raise AnswerError(412, f"Unsupported namespace bundle split algorithm, supported algorithms are [{known}]")
+        positions = _read_positions(request.body)
+        if algorithm == SPECIFIED_POSITIONS and not positions:
+            raise AnswerError(412, f"With {algorithm} split algorithm, splitBoundaries must not be empty")
         bundle = self._bundle(request)
         owner = self._cluster.alive(self._manager.responsible_for(str(bundle)))
         if owner is None:
             raise AnswerError(412, f"Failed to find ownership for {bundle}")
         if owner.id != request.broker.id:
-            return self._redirect(request, owner)
-        cuts = self._find_cuts(bundle, request)
-        if not cuts:
-            raise AnswerError(412, f"{bundle} has no position to split at")
-        self._manager.split(owner, str(bundle), cuts, request.query.get("unload") == "true")
+            return _redirect(request, owner, {**request.query, **AS_DECIDED})
+        cuts = self._find_cuts(bundle, algorithm, positions)
+        if cuts:
+            self._manager.split(owner, str(bundle), cuts, request.query.get("unload") == "true")
+        elif not self._is_modular:
+            raise UnexpectedError(f"Bundle {bundle} not found under namespace")
+        # A modular broker that finds nothing to cut does nothing, and says that all is well.
         return Answer(204)
 
-    def _find_cuts(self, bundle: BundleName, request: Request) -> list[int]:
-        name = request.query.get("splitAlgorithmName") or "range_equally_divide"
-        match name:
-            case "range_equally_divide":
-                return range_equally_divide(bundle.range)
-            case "topic_count_equally_divide":
-                topics = self._cluster.catalogue.topics_of(str(bundle))
-                return topic_count_equally_divide(topic.hash for topic in topics)
-            case "specified_positions_divide":
-                return specified_positions_divide(bundle.range, _read_positions(request.body))
-            case _:
-                raise AnswerError(406, f"{name} is not a split algorithm of this cluster")
+    def _find_cuts(self, bundle: BundleName, algorithm: str, positions: Sequence[int]) -> list[int]:
+        hashes = [topic.hash for topic in self._cluster.catalogue.topics_of(str(bundle))]
+        if algorithm == RANGE_EQUALLY:
+            return range_equally_divide(bundle.range)
+        if algorithm == TOPIC_COUNT_EQUALLY:
+            return topic_count_equally_divide(hashes)
+        if algorithm == SPECIFIED_POSITIONS:
+            return specified_positions_divide(bundle.range, positions, len(hashes))
+        raise AnswerError(501, f"simulated brokers do not split by {algorithm}")
 
     def _bundle(self, request: Request) -> BundleName:
         groups = request.groups
@@ -221,8 +256,19 @@ class AdminApi:
         except InputError as error:
             raise AnswerError(412, str(error)) from error
         if not self._cluster.catalogue.has(text):
-            raise AnswerError(412, f"Invalid bundle range: {text}")
+            raise AnswerError(412, self._tell_what_is_wrong_with(bundle))
         return bundle
+
+    def _tell_what_is_wrong_with(self, bundle: BundleName) -> str:
+        points = self._boundaries(bundle.namespace)
+        meant = next((part for part in ranges_between(points) if part.lower == bundle.range.lower), None)
+        if meant is None:
+            return f"Cannot find bundle {bundle} in the bundles list"
+        return f"Invalid upper boundary for bundle {bundle}. Expected upper boundary of {bundle.namespace}/{meant}"
+
+    @property
+    def _is_modular(self) -> bool:
+        return self._cluster.settings.load_manager is LoadManagerKind.MODULAR
 
     def _boundaries(self, namespace: str) -> tuple[int, ...]:
         points = self._cluster.catalogue.boundaries(namespace)
@@ -230,9 +276,9 @@ class AdminApi:
             raise AnswerError(404, "Namespace not found")
         return points
 
-    def _redirect(self, request: Request, broker: SimulatedBroker, without: str = "") -> Answer:
-        query = urlencode({name: value for name, value in request.query.items() if name != without})
-        return Answer(307, location=broker.web_url + request.path + (f"?{query}" if query else ""))
+
+def _redirect(request: Request, broker: SimulatedBroker, query: Mapping[str, str]) -> Answer:
+    return Answer(307, location=broker.web_url + request.path + (f"?{urlencode(query)}" if query else ""))
 
 
 def _require_session(broker: SimulatedBroker) -> None:

@@ -21,7 +21,7 @@ from evenkeel.fleet import documents
 from evenkeel.fleet.broker import SimulatedBroker
 from evenkeel.fleet.cluster import Cluster
 from evenkeel.fleet.layout import child_names
-from evenkeel.fleet.load_manager import AnswerError, ClientSwarm
+from evenkeel.fleet.load_manager import AnswerError, ClientSwarm, UnexpectedError
 from evenkeel.fleet.observer import Entry, OwnershipObserver
 from evenkeel.fleet.placement import Placement
 from evenkeel.fleet.settings import LoadManagerKind
@@ -130,7 +130,7 @@ class ExtensibleLoadManager:
     def unload(self, broker: SimulatedBroker, bundle: str, destination: str | None) -> None:
         entry = self._owned_entry(broker, bundle)
         if destination == broker.id:
-            raise AnswerError(412, f"{broker.id} owns {bundle} already")
+            raise UnexpectedError(f"Namespace bundle: {bundle} own by {broker.id}, cannot be transfer to same broker.")
         self.write(broker, bundle, entry, ServiceUnitState.RELEASING, destination=destination, source=broker.id)
         self._wait_until(lambda: self._has_left(bundle, broker.id, entry), f"{bundle} was not unloaded in time")
 

@@ -85,6 +85,13 @@ class _Server(ThreadingHTTPServer):
         _log.debug("the connection from %s broke", client_address, exc_info=True)
 
 
+def _encode(body: Any) -> bytes:
+    """Pulsar sends a plain word, such as that of a healthy broker, without quotes."""
+    if body is None:
+        return b""
+    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+
 def _make_handler(owner: BrokerHttpServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -107,7 +114,7 @@ def _make_handler(owner: BrokerHttpServer) -> type[BaseHTTPRequestHandler]:
             if answer is None:
                 self.close_connection = True
                 return
-            data = b"" if answer.body is None else json.dumps(answer.body).encode()
+            data = _encode(answer.body)
             self.send_response(answer.status)
             if answer.location:
                 self.send_header("Location", answer.location)

@@ -29,6 +29,13 @@ class AnswerError(Exception):
         self.reason = reason
 
 
+class UnexpectedError(AnswerError):
+    """A request that Pulsar answers as if something had gone wrong in the broker, though the caller did it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, f"\n --- An unexpected error occurred in the server ---\n\nMessage: {message}")
+
+
 class LoadManager(Protocol):
     """Ownership of bundles as one of Pulsar's load managers handles it."""
 

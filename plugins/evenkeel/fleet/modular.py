@@ -141,18 +141,28 @@ class ModularLoadManager:
     def assign(self, broker: SimulatedBroker, bundle: str) -> bool:
         if self.observer.get(bundle) is not None:
             return True
-        decider = self._cluster.leader or broker
-        chosen = self._cluster.alive(self._take_hint(bundle) or self.placement.select(bundle, decider))
-        if chosen is None or chosen.is_fenced(self._cluster.clock()):
+        chosen = self.choose(self._cluster.leader or broker, bundle)
+        if chosen is None:
             return False
         broker.assignments += 1
         self._own(chosen, bundle)
         return True
 
+    def choose(self, decider: SimulatedBroker, bundle: str) -> SimulatedBroker | None:
+        """The broker that is to own a bundle by the leader's word; a destination that it remembers is used up."""
+        chosen = self._cluster.alive(self._take_hint(bundle) or self.placement.select(bundle, decider))
+        return None if chosen is None or chosen.is_fenced(self._cluster.clock()) else chosen
+
+    def take(self, broker: SimulatedBroker, bundle: str) -> None:
+        """Let a broker own a bundle that the leader has chosen it for, unless another was faster."""
+        broker.assignments += 1
+        self._own(broker, bundle)
+        self._await_owner(bundle)
+
     def look_up(self, broker: SimulatedBroker, bundle: str) -> str | None:
         if not self.assign(broker, bundle):
             return None
-        self.observer.wait_until(lambda: self.observer.get(bundle) is not None, self._cluster.settings.admin_timeout_s)
+        self._await_owner(bundle)
         return self.owner_of(bundle)
 
     def hint(self, bundle: str, destination: str) -> None:
@@ -194,6 +204,9 @@ class ModularLoadManager:
             # Nobody knows what became of it. If the session lives it is asked again; if not, the next one asks.
             self._cluster.timers.after(UNKNOWN_OUTCOME_WAIT_S, self._own_again, broker, bundle, session_id)
             raise
+
+    def _await_owner(self, bundle: str) -> None:
+        self.observer.wait_until(lambda: self.observer.get(bundle) is not None, self._cluster.settings.admin_timeout_s)
 
     def _own_again(self, broker: SimulatedBroker, bundle: str, session_id: int) -> None:
         if broker.session_id == session_id and self._held.holds(broker.id, bundle):

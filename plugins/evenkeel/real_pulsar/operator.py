@@ -56,6 +56,10 @@ class Operator:
         for bundle, broker in wanted.items():
             self._eventually(partial(self._send, bundle, broker), f"{bundle} is not on {broker}")
 
+    def unload(self, bundle: str) -> None:
+        """Cut a bundle's clients off; whoever looks it up next makes the cluster choose an owner."""
+        self._admin.unload(bundle, self.owners()[bundle])
+
     def _send(self, bundle: str, broker: str) -> bool:
         """Whether a bundle is where it should be; if not, it is asked to go there."""
         try:

@@ -1,4 +1,4 @@
-"""Real brokers of the modular kind, with real clients."""
+"""Real brokers of every kind, with real clients: each kind's cluster is started once and goes through every story."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from evenkeel.model.snapshot import LoadManager
 from support import real_stories
 from support.real_scene import RealScene, real_scene
 
-PRODUCERS, CONSUMERS = 40, 10
+PRODUCERS, CONSUMERS = 100, 30
 pytestmark = pytest.mark.timeout(1_800)
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealScene]:
-    with real_scene(LoadManager.MODULAR, tmp_path_factory.mktemp("modular")) as running:
+@pytest.fixture(
+    scope="module",
+    params=[LoadManager.EXTENSIBLE, LoadManager.EXTENSIBLE_SYSTEM_TOPIC, LoadManager.MODULAR],
+    ids=str,
+)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealScene]:
+    with real_scene(request.param, tmp_path_factory.mktemp(str(request.param))) as running:
         yield running
 
 
@@ -48,7 +52,7 @@ def test_split_and_transfer_of_a_child(scene: RealScene) -> None:
 
 
 def test_whole_way_under_traffic_ends_where_the_plan_says(scene: RealScene) -> None:
-    real_stories.goes_the_whole_way_in_process(scene)
+    real_stories.goes_the_whole_way(scene)
 
 
 def test_death_of_a_broker_in_mid_wave_stops_the_run_and_loses_nothing(scene: RealScene) -> None:
