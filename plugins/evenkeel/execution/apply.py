@@ -46,7 +46,7 @@ class Run:
 
     def _wait_in_safe_mode(self) -> None:
         given, circumstances = self._assignment, self._assignment.circumstances
-        if given.is_rehearsal:
+        if given.is_dry_run:
             return
         missing = find_missing(circumstances.brokers, given.view)
         if not missing and not circumstances.after_loss:

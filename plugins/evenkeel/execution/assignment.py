@@ -48,7 +48,7 @@ class Assignment:
     circumstances: Circumstances = field(default_factory=Circumstances)
 
     @property
-    def is_rehearsal(self) -> bool:
+    def is_dry_run(self) -> bool:
         """Whether steps are only proved, not begun."""
         return self.writer.opening_state is StepState.PROVED
 

@@ -62,7 +62,7 @@ class Departures:
                 self._flights.take_out(start.step)
                 if is_of_one_step(refusal):
                     skipped.append(Conclusion(start.step, StepEnd(StepState.SKIPPED, refusal.cause)))
-            elif self._assignment.is_rehearsal:
+            elif self._assignment.is_dry_run:
                 self._flights.take_out(start.step)
                 self._account.put(start.step, StepState.PROVED, "nothing speaks against it")
             else:

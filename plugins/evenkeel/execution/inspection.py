@@ -23,7 +23,7 @@ class Inspection:
 
     def require_health(self) -> None:
         """Stop the line unless the cluster looks as it should after a wave."""
-        if self._assignment.is_rehearsal:
+        if self._assignment.is_dry_run:
             return
         view = self._assignment.view
         touched = self._flights.settled_and_touched()
