@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -158,6 +159,20 @@ def test_no_call_begins_after_the_time_out(start: Start, monkeypatch: pytest.Mon
     ):
         calls.unload(BUNDLE, "a")
     assert len(busy.seen) == 1
+
+
+def test_intent_that_is_too_old_leads_to_no_call(start: Start) -> None:
+    owner = start((204, ""))
+    late_s = time.monotonic() - 0.1
+    with admin({"a": owner.url, "b": owner.url}) as calls:
+        for call in (
+            lambda: calls.transfer(BUNDLE, "a", "b", late_s),
+            lambda: calls.unload(BUNDLE, "a", late_s),
+            lambda: calls.split(BUNDLE, "a", 0x50000000, late_s),
+        ):
+            with pytest.raises(UnavailableError, match="could not be begun within 5 s, and was left"):
+                call()
+    assert owner.seen == []
 
 
 def test_split_sends_its_boundary_again_after_a_redirect(start: Start) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evenkeel.adapters.cluster_view import ZooKeeperClusterView
+from evenkeel.adapters.guarded_writer import Journal
 from evenkeel.adapters.plans import PlanStore
 from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.snapshots import SnapshotStore
@@ -253,7 +256,7 @@ def test_intent_whose_call_was_never_made_is_called_by_the_next_run(
     scene = stage("modular")
     plan_id = scene.plan(1)
 
-    def no_answer(admin: PulsarAdmin, bundle: str, source: str, destination: str) -> None:
+    def no_answer(*_: object) -> None:
         raise UnavailableError("the broker does not answer", "see why")
 
     with monkeypatch.context() as patch:
@@ -264,6 +267,30 @@ def test_intent_whose_call_was_never_made_is_called_by_the_next_run(
     second = apply_plan(scene.lake, plan_id, scene.connection, quick)
     assert (second.state, [r.state for r in second.results]) == (RunState.DONE, [StepState.SETTLED])
     assert [entry["epoch"] for entry in scene.journal(plan_id)] == [second.epoch]
+
+
+def test_writer_that_was_stopped_between_intent_and_call_for_long_makes_no_call(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage("modular")
+    plan_id = scene.plan(1)
+    quick = dataclasses.replace(SETTINGS, admin_call_timeout_s=1.0)
+    write_each = Journal.write_each
+
+    def write_and_sleep(journal: Journal, writes: Sequence[Any]) -> Any:
+        answers = write_each(journal, writes)
+        time.sleep(1.5)
+        return answers
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write_each", write_and_sleep)
+        first = apply_plan(scene.lake, plan_id, scene.connection, quick)
+    assert (first.state, [r.state for r in first.results]) == (RunState.STOPPED, [StepState.INTENDED])
+    assert "could not be begun within 1 s" in first.detail
+    (result,) = first.results
+    assert scene.fleet.owner_of(result.bundle) == result.source
+    second = apply_plan(scene.lake, plan_id, scene.connection, quick)
+    assert (second.state, [r.state for r in second.results]) == (RunState.DONE, [StepState.SETTLED])
 
 
 def test_step_that_settled_after_its_run_gave_up_is_found_settled(stage: Callable[..., Scene]) -> None:

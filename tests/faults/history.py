@@ -135,6 +135,17 @@ class History:
         parts = {step.bundle for step in self.facts.steps if any(is_part(step.bundle, whole) for whole in forced)}
         return frozenset(forced | parts)
 
+    @cached_property
+    def reincarnated(self) -> frozenset[str]:
+        """Bundles of steps that name a broker whose registration has ended since: no longer the plan's own broker."""
+        brokers = self.below(f"{self.facts.root}/loadbalance/brokers/")
+        ended = {
+            name
+            for name, states in brokers.items()
+            if any(state.data is None and state.zxid > self.facts.start_zxid for state in states)
+        }
+        return frozenset(step.bundle for step in self.facts.steps if ended & {step.source, step.destination})
+
     def record_at(self, bundle: str, zxid: int) -> ServiceUnitRecord | None:
         """A bundle's record after a zxid; None where there is none that can be read."""
         state = self.at(self.units + bundle, zxid)

@@ -153,6 +153,12 @@ class Maker:
         path = self.unit(self.steps[number].bundle)
         self.write(BROKER, change(path, record(ServiceUnitState.OWNED, 3, to, A, force=True)))
 
+    def register_again(self, broker: str) -> None:
+        """A broker's session ends, and it comes back with a new one."""
+        path = f"{ROOT}/loadbalance/brokers/{broker}"
+        self.write(BROKER, Operation(TxnType.DELETE, path))
+        self.write(BROKER, put(path, json.dumps({"pulsarServiceUrl": broker}).encode(), is_ephemeral=True))
+
     def entry(self, planned: Step, state: str, epoch: int, detail: str = "") -> bytes:
         told = {"order": planned.order, "bundle": planned.bundle, "state": state, "epoch": epoch, "detail": detail}
         return json.dumps(told).encode()

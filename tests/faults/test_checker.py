@@ -17,7 +17,6 @@ from faults.made_histories import (
     HOME,
     MORE_THAN_SLACK_MS,
     RIVAL,
-    ROOT,
     START_MS,
     WRITER,
     A,
@@ -78,10 +77,17 @@ def test_refused_transaction_counts_as_nothing() -> None:
 
 def test_destination_that_restarts_in_the_last_moment_is_within_the_documented_window() -> None:
     made = started()
-    made.write(BROKER, Operation(TxnType.DELETE, f"{ROOT}/loadbalance/brokers/{B}"))
-    made.write(BROKER, put(f"{ROOT}/loadbalance/brokers/{B}", b"{}", is_ephemeral=True))
+    made.register_again(B)
     made.begin()
     assert broken(finish(made)) == set()
+
+
+def test_step_to_a_broker_that_is_not_the_plans_any_more_is_skipped_and_all_else_is_done() -> None:
+    made = started(step(0, destination=C, destination_incarnation=4), step(1, wave=1))
+    made.register_again(C)
+    made.conclude(0, "skipped")
+    made.begin(1)
+    assert broken(finish(made, 1)) == set()
 
 
 def test_override_by_the_leader_is_pulsars_own_affair_and_all_else_is_done() -> None:

@@ -36,8 +36,8 @@ class PulsarAdmin:
     reached, or the broker said "not now". A modular broker obeys a repeated unload although the bundle has
     arrived by then, and cuts its clients off twice. After any other trouble only the owner, read later, tells.
 
-    No call for a step begins later than the time-out, which is what the writer after this one waits for; and before
-    each further call that changes something `may_go_on` is asked, which raises if that writer is there.
+    No call for a step begins after its deadline, which the writer after this one waits for; and before each further
+    call that changes something `may_go_on` is asked, which raises if that writer is there.
     """
 
     def __init__(
@@ -83,7 +83,11 @@ class PulsarAdmin:
     ) -> None:
         self._client.close()
 
-    def transfer(self, bundle: str, owner: str, destination: str) -> None:
+    def deadline_s(self) -> float:
+        """Until when calls for a step may begin whose intent is journalled now."""
+        return time.monotonic() + self._timeout_s
+
+    def transfer(self, bundle: str, owner: str, destination: str, deadline_s: float | None = None) -> None:
         """Ask for a bundle to be handed over, then drive it home.
 
         A modular cluster keeps the destination in its leader's memory and honours it at the next lookup, so the
@@ -93,7 +97,7 @@ class PulsarAdmin:
         name = BundleName.parse(bundle)
         # Found before the call: a range too narrow to be looked up must not be unloaded.
         topic = name_topic_inside(name)
-        deadline_s = self._deadline_s()
+        deadline_s = deadline_s or self.deadline_s()
         for attempt in range(MOST_TRANSFERS):
             if attempt:
                 # Each time a little later: the clients that were in the way have then found the bundle again.
@@ -118,11 +122,12 @@ class PulsarAdmin:
             # bundle is back where it was, or wherever the cluster saw fit, and that broker has to be asked.
             owner = found
 
-    def unload(self, bundle: str, owner: str) -> None:
+    def unload(self, bundle: str, owner: str, deadline_s: float | None = None) -> None:
         """Ask for a bundle to be given up; whoever looks it up next makes the cluster choose an owner."""
-        self._change(owner, f"unload {bundle}", f"{_path(BundleName.parse(bundle))}/unload", self._deadline_s())
+        path = f"{_path(BundleName.parse(bundle))}/unload"
+        self._change(owner, f"unload {bundle}", path, deadline_s or self.deadline_s())
 
-    def split(self, bundle: str, owner: str, boundary: int) -> None:
+    def split(self, bundle: str, owner: str, boundary: int, deadline_s: float | None = None) -> None:
         """Ask for a bundle to be cut in two at a boundary; both halves stay with the owner.
 
         Pulsar cuts only where the bundle has two topics or more, and some versions do nothing without saying so.
@@ -131,15 +136,13 @@ class PulsarAdmin:
         if not name.range.lower < boundary < name.range.upper:
             raise RefusedError(f"0x{boundary:08x} does not lie inside {bundle}", "choose a boundary inside the range")
         query = "unload=false&splitAlgorithmName=specified_positions_divide"
-        self._change(owner, f"split {bundle}", f"{_path(name)}/split?{query}", self._deadline_s(), [boundary])
+        path = f"{_path(name)}/split?{query}"
+        self._change(owner, f"split {bundle}", path, deadline_s or self.deadline_s(), [boundary])
 
     def lookup(self, bundle: str, broker: str) -> str | None:
         """Who serves a bundle by a broker's word; a bundle without an owner is given one by this. None if unknown."""
         name = BundleName.parse(bundle)
-        return self._look_up(name, name_topic_inside(name), broker, self._deadline_s())
-
-    def _deadline_s(self) -> float:
-        return time.monotonic() + self._timeout_s
+        return self._look_up(name, name_topic_inside(name), broker, self.deadline_s())
 
     def _drive_home(self, name: BundleName, topic: str, destination: str, deadline_s: float) -> str | None:
         try:
@@ -200,7 +203,8 @@ class PulsarAdmin:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
             raise UnavailableError(
-                f"{method} {url} could not be begun within {self._timeout_s:g} s", "see that the broker answers"
+                f"{method} {url} could not be begun within {self._timeout_s:g} s, and was left",
+                "see that the broker answers and this machine keeps up, then apply the plan again to go on",
             )
         try:
             return self._client.request(method, url, json=body, timeout=left_s)

@@ -160,7 +160,8 @@ class AdminCallWriter(FencedWriter):
     """Modular load manager, or owners in a topic: the intent is journalled, then the owner is asked to act.
 
     Intent and call are not atomic. A crash between them leaves an open intent; since the call asks for a state
-    and not for a change, whoever finds the intent may make the call again.
+    and not for a change, whoever finds the intent may make the call again, once its deadline has passed. The deadline
+    counts from before the intent was journalled: a writer that was stopped in between for long makes no call any more.
     """
 
     opening_state = StepState.INTENDED
@@ -170,13 +171,14 @@ class AdminCallWriter(FencedWriter):
         self._admin = admin
 
     def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
+        deadline_s = self._admin.deadline_s()
         answers = self._journal.write_each([(start.entry, self._destination_check(start.step)) for start in starts])
         refusals = {s.step.order: refusal for s, refusal in zip(starts, answers, strict=True) if refusal is not None}
         intended = [start.step for start in starts if start.step.order not in refusals]
         if not intended or any(not is_of_one_step(refusal) for refusal in refusals.values()):
             return refusals
         with ThreadPoolExecutor(max_workers=len(intended)) as pool:
-            calls = [(step, pool.submit(self._call, step)) for step in intended]
+            calls = [(step, pool.submit(self._call, step, deadline_s)) for step in intended]
         for step, call in calls:
             error = call.exception()
             if isinstance(error, EvenkeelError) and is_of_one_step(error):
@@ -185,13 +187,13 @@ class AdminCallWriter(FencedWriter):
                 raise error
         return refusals
 
-    def _call(self, step: Step) -> None:
+    def _call(self, step: Step, deadline_s: float) -> None:
         match step.kind:
             case StepKind.SPLIT if step.split_boundary is not None:
-                self._admin.split(step.bundle, step.source, step.split_boundary)
+                self._admin.split(step.bundle, step.source, step.split_boundary, deadline_s)
             case StepKind.UNLOAD:
-                self._admin.unload(step.bundle, step.source)
+                self._admin.unload(step.bundle, step.source, deadline_s)
             case StepKind.TRANSFER if step.destination is not None:
-                self._admin.transfer(step.bundle, step.source, step.destination)
+                self._admin.transfer(step.bundle, step.source, step.destination, deadline_s)
             case _:
                 raise RefusedError(f"step {step.order} of {step.bundle} lacks what a {step.kind} needs", "plan again")

@@ -16,7 +16,7 @@ SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 def find_other_ends(history: History) -> Findings:
     """I9: an interrupted and resumed run ends where an uninterrupted one does, bundles in other hands apart."""
     facts, end = history.facts, history.end_zxid
-    in_other_hands = facts.disturbed | history.overridden | history.deviated
+    in_other_hands = facts.disturbed | history.overridden | history.deviated | history.reincarnated
     begun = {begin.bundle for begin in history.begins}
     for step in facts.steps:
         if step.bundle in in_other_hands:

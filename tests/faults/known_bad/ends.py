@@ -45,6 +45,13 @@ def others_forgotten_after_the_leader_overrode_one() -> Maker:
     return made
 
 
+def others_forgotten_after_a_broker_came_back() -> Maker:
+    made = started(*TWO_WAVES, is_done=False)
+    made.register_again(C)
+    made.begin(0)
+    return finish(made, 0)
+
+
 def failure_that_does_not_say_where_the_bundle_went() -> Maker:
     made = Maker(is_admin_call=True, facts={"is_done": False})
     made.build_cluster()
@@ -117,6 +124,7 @@ BAD: Bad = (
     ("I9", ends_elsewhere),
     ("I9", step_forgotten_by_the_resumed_run),
     ("I9", others_forgotten_after_the_leader_overrode_one),
+    ("I9", others_forgotten_after_a_broker_came_back),
     ("I9", failure_that_does_not_say_where_the_bundle_went),
     ("I9", failure_of_a_call_that_was_never_made),
     ("I9", failure_that_names_the_wrong_broker),
