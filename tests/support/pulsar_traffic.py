@@ -78,8 +78,9 @@ class Traffic:
 
     def __init__(self, service_url: str, topics: Sequence[str], consumers: int, log: Path) -> None:
         self.account = Account()
-        self._topics = list(topics)
+        self.topics = tuple(topics)
         self._ended = threading.Event()
+        self._is_quiet = False
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(log))
         self._client = pulsar.Client(
             service_url,
@@ -88,9 +89,9 @@ class Traffic:
             message_listener_threads=2,
             logger=logger,
         )
-        shares = [self._topics[place::consumers] for place in range(consumers)]
+        shares = [self.topics[place::consumers] for place in range(consumers)]
         self._consumers = [self._subscribe(share) for share in shares if share]
-        self._producers = {topic: self._produce_to(topic) for topic in self._topics}
+        self._producers = {topic: self._produce_to(topic) for topic in self.topics}
         self._sender = threading.Thread(target=self._send_steadily, daemon=True)
         self._sender.start()
 
@@ -117,6 +118,8 @@ class Traffic:
     def _send_steadily(self) -> None:
         number = 0
         while not self._ended.wait(SEND_INTERVAL_S):
+            if self._is_quiet:
+                continue
             for topic, producer in self._producers.items():
                 payload = f"{topic} {number}".encode() + PAYLOAD_PADDING
                 with self.account.lock:
@@ -139,9 +142,19 @@ class Traffic:
     def await_first_messages(self) -> None:
         """Wait until every topic has had a message through; its brokers then have something to tell of."""
         deadline_s = time.monotonic() + DRAIN_DEADLINE_S
-        while len(self.account.consumed) < len(self._topics):
-            assert time.monotonic() < deadline_s, f"{len(self.account.consumed)} of {len(self._topics)} topics work"
+        while len(self.account.consumed) < len(self.topics):
+            assert time.monotonic() < deadline_s, f"{len(self.account.consumed)} of {len(self.topics)} topics work"
             time.sleep(0.2)
+
+    def fall_silent(self) -> None:
+        """Send nothing for a while; all stay connected."""
+        self._is_quiet = True
+
+    def go_on(self) -> None:
+        """Send again; the silence is no gap, so these are measured anew."""
+        with self.account.lock:
+            self.account.acknowledged_at_s.clear()
+        self._is_quiet = False
 
     def settle(self) -> Account:
         """Stop sending, and wait until every message has its answer and was consumed, or the deadline has passed."""

@@ -18,7 +18,7 @@ from evenkeel.pulsar.topic_hash import hash_topic
 from evenkeel.stages.manual import look_at
 from evenkeel.stages.verify import verify_run
 from support.plans import make_step, store_plan
-from support.pulsar_traffic import name_topics, running_traffic
+from support.pulsar_traffic import Traffic, name_topics, running_traffic
 from support.real_scene import BUNDLES, NAMESPACE, RealScene, shown
 from support.waiting import eventually
 
@@ -27,12 +27,12 @@ LOAD_TOLD_S = 90.0
 
 
 @contextmanager
-def busy_clients(scene: RealScene, producers: int = 24, consumers: int = 6) -> Iterator[Sequence[str]]:
+def busy_clients(scene: RealScene, producers: int = 24, consumers: int = 6) -> Iterator[Traffic]:
     """Real clients at work on so many topics while the block runs; none of their messages may be refused or lost."""
     topics = name_topics(NAMESPACE, producers)
     with running_traffic(scene.cluster.service_url, topics, consumers, scene.home / "clients.log") as traffic:
         traffic.await_first_messages()
-        yield topics
+        yield traffic
         account = traffic.settle()
     print(account.tell())
     assert account.sent > 0
@@ -46,7 +46,7 @@ def goes_the_whole_way(scene: RealScene) -> None:
     scene.skew()
     cluster = ("--cluster", scene.connection.cluster)
     with busy_clients(scene):
-        await_told_load(scene)
+        await_told_load(scene, is_busy=True)
         snapshot = scene.run("snapshot", *cluster, live=True)
         assert snapshot["load_manager"] == scene.kind
         plan = scene.run("plan", *cluster)
@@ -63,14 +63,14 @@ def goes_the_whole_way(scene: RealScene) -> None:
         assert verified["passed"] is True, verified
 
 
-def await_told_load(scene: RealScene) -> None:
-    """Brokers count once in a few seconds, so the first snapshots may see no load yet."""
+def await_told_load(scene: RealScene, is_busy: bool) -> None:
+    """Wait until the brokers tell of load, or of none: they count once in a few seconds."""
 
     def is_told() -> bool:
         bundles = look_at(scene.lake, scene.connection, scene.settings).bundles
-        return any(bundle.msg_rate_in_per_s for bundle in bundles)
+        return any(bundle.msg_rate_in_per_s for bundle in bundles) is is_busy
 
-    assert eventually(is_told, LOAD_TOLD_S), "the brokers tell of no load"
+    assert eventually(is_told, LOAD_TOLD_S), f"the brokers tell of {'no' if is_busy else 'some'} load"
 
 
 def keeps_every_message_under_steady_load(scene: RealScene, producers: int, consumers: int) -> None:
@@ -98,8 +98,8 @@ def repeats_nothing(scene: RealScene) -> None:
 def splits_a_bundle_and_moves_a_child(scene: RealScene) -> None:
     """A bundle is cut between its topics, and one half goes to another broker; its clients go on."""
     scene.skew()
-    with busy_clients(scene) as topics:
-        steps = split_and_transfer(scene, topics)
+    with busy_clients(scene) as traffic:
+        steps = split_and_transfer(scene, traffic.topics)
         parent, child = steps[0].bundle, steps[1].bundle
         run = scene.apply(store_plan(scene.lake, scene.snapshot(), steps))
         assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 2), run
@@ -142,11 +142,17 @@ def halves(split: Step) -> tuple[str, str]:
 
 
 def drains_a_broker(scene: RealScene) -> None:
-    """`evenkeel drain` marks a broker as Stopping and moves all that it has past the gate; `--undo` ends that."""
+    """`evenkeel drain` marks a broker as Stopping and moves all that it has past the gate; `--undo` ends that.
+
+    The clients are silent meanwhile, and go on afterwards. All brokers share this machine's cores: while messages flow,
+    each broker's bundles count for as much cpu as the whole machine uses, and next to Spark no other broker had room.
+    """
     scene.skew()
     leaving = scene.brokers[0]
     words = ("drain", "--broker", leaving, "--cluster", scene.connection.cluster)
-    with busy_clients(scene):
+    with busy_clients(scene) as traffic:
+        traffic.fall_silent()
+        await_told_load(scene, is_busy=False)
         try:
             drained = scene.run(*words, "--reason", "maintenance", "--yes", live=True)
             assert drained["gate"]["passed"] is True
@@ -159,6 +165,9 @@ def drains_a_broker(scene: RealScene) -> None:
         finally:
             undone = scene.run(*words, "--undo", live=True)
         assert undone["unmarked"] == [leaving]
+        sent_before = traffic.account.sent
+        traffic.go_on()
+        assert eventually(lambda: traffic.account.sent >= sent_before + len(traffic.topics), LOAD_TOLD_S)
 
 
 def rolls_back(scene: RealScene) -> None:
@@ -193,7 +202,7 @@ def resumes_after_its_session_expired(scene: RealScene, sessions: Sequence[ZooKe
 def survives_the_death_of_a_broker(scene: RealScene) -> None:
     """A broker dies in mid-wave: the run stops, says why, and once all is served again no message is missing."""
     scene.skew()
-    with busy_clients(scene) as topics:
+    with busy_clients(scene) as traffic:
         plan_id = scene.plan_transfers(BUNDLES)
         victim = scene.brokers[1]
         run = scene.apply(plan_id, on_progress=once_settled(1, lambda: scene.cluster.kill(victim)))
@@ -201,7 +210,7 @@ def survives_the_death_of_a_broker(scene: RealScene) -> None:
         assert run.state is RunState.STOPPED, run
         assert run.detail
         living = {address.broker_id for address in scene.cluster.serving}
-        assert eventually(lambda: is_served_by(scene, topics, living), RECOVERY_S), scene.operator.owners()
+        assert eventually(lambda: is_served_by(scene, traffic.topics, living), RECOVERY_S), scene.operator.owners()
         free_waiting_clients(scene, run, victim)
     scene.cluster.start(victim)
 
