@@ -89,7 +89,7 @@ class Traffic:
             message_listener_threads=2,
             logger=logger,
         )
-        shares = [self.topics[place::consumers] for place in range(consumers)]
+        shares = [list(self.topics[place::consumers]) for place in range(consumers)]
         self._consumers = [self._subscribe(share) for share in shares if share]
         self._producers = {topic: self._produce_to(topic) for topic in self.topics}
         self._sender = threading.Thread(target=self._send_steadily, daemon=True)
