@@ -47,7 +47,8 @@ def find_large_bundles(
     inputs: PlanningInputs,
 ) -> list[SplitCandidate]:
     """The owned bundles with two topics or more that may be too big for any broker of their pool."""
-    sizes = _sizes_in_question(totals, pools, inputs.brokers)
+    limits = limits_of(inputs.brokers, inputs.settings).tolist()
+    sizes = _sizes_in_question(totals, pools, inputs.brokers, limits)
     known = {candidate.bundle for candidate in inputs.split_candidates}
     rows = [
         (row["namespace"], row["bundles"], *sizes[pools.pool_of_namespace[row["namespace"]]])
@@ -87,7 +88,7 @@ def find_large_bundles(
 
 
 def _sizes_in_question(
-    totals: Sequence[Row], pools: PoolAssignment, brokers: Sequence[Broker]
+    totals: Sequence[Row], pools: PoolAssignment, brokers: Sequence[Broker], limit_of_broker: Sequence[list[int]]
 ) -> Mapping[str, tuple[float, ...]]:
     """Per pool and resource the load above which a bundle comes into question; endless where no limit is known."""
     carried: dict[str, list[int]] = defaultdict(lambda: [0] * len(RESOURCES))
@@ -96,7 +97,7 @@ def _sizes_in_question(
         if pool is not None:
             carried[pool] = [sum(pair) for pair in zip(carried[pool], (row[load] for load in LOADS), strict=True)]
     limits: dict[str, list[list[int]]] = defaultdict(list)
-    for broker, limit in zip(brokers, limits_of(brokers).tolist(), strict=True):
+    for broker, limit in zip(brokers, limit_of_broker, strict=True):
         pool = pools.pool_of_broker.get(broker.broker_id)
         if pool is not None and broker.state == BrokerState.ACTIVE:
             limits[pool].append(limit)

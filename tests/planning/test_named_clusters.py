@@ -59,6 +59,17 @@ def test_bound_of_the_peak_stays_below_what_is_reached_where_load_is_next_to_not
     assert planned.plan.bounds["max_over_mean"]["cpu"] == 1.0
 
 
+def test_resource_without_weight_is_left_out() -> None:
+    # b1: 2 × 100 | b2: nothing
+    cluster = Cluster(PAIR, bundles({"b1": [("t/a", 100), ("t/b", 100)]}))
+    assert "of its cpu" in legal_plan(cluster).steps[0].reason
+    without_cpu = legal_plan(cluster, Settings(cpu_resource_weight=0.0))
+    assert "of its bandwidth in" in without_cpu.steps[0].reason
+    assert without_cpu.plan.balance["before"]["cpu"]["max"] == 0.0
+    weights = {"cpu_resource_weight": 0.0, "bandwidth_in_resource_weight": 0.0, "bandwidth_out_resource_weight": 0.0}
+    assert legal_plan(cluster, Settings(**weights)).steps == []
+
+
 def test_larger_broker_takes_the_larger_part() -> None:
     # b1 (size 1): 4 × 100 | b2 (size 3): nothing
     cluster = Cluster((broker("b1"), broker("b2", 3)), bundles({"b1": [(f"t/{i}", 100) for i in range(4)]}))

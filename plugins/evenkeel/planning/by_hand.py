@@ -127,7 +127,7 @@ def draw_up(
     pool_of = assign_pools(
         {bundle.namespace for bundle in known.bundles}, live_broker_ids(known.brokers), known.policies
     ).pool_of_broker
-    limit, before = limits_of(known.brokers), _used(known)
+    limit, before = limits_of(known.brokers, known.settings), _used(known)
     after = before + _moved(known, steps)
     rows = [
         BrokerBalance(broker.broker_id, pool_of.get(broker.broker_id, ""), str(resource), *figures, band_limit=0)

@@ -193,7 +193,7 @@ def _lay_out(
         is_member=is_member,
         can_receive=is_member & np.array([broker in receivers for broker in broker_ids], dtype=bool),
         must_be_emptied=np.array([broker.state in EMPTIED_STATES for broker in nodes], dtype=bool),
-        limit=limits_of(nodes),
+        limit=limits_of(nodes, settings),
         background=background,
         bundles=own.bundle,
         namespaces=own.namespace,
@@ -231,8 +231,8 @@ def _classes(names: Sequence[str], eligibility: Eligibility) -> tuple[list[tuple
     return in_order, np.array([place[key] for key in keys], dtype=np.int64)
 
 
-def limits_of(brokers: Sequence[Broker]) -> Ints:
-    """The limits per broker and resource in integer units; 0 is unknown."""
+def limits_of(brokers: Sequence[Broker], settings: Settings) -> Ints:
+    """The limits per broker and resource in integer units; 0 is unknown, or left out by a weight of 0."""
     rows = [
         [
             limit_units(Resource.CPU, broker.cpu_limit_percent),
@@ -241,7 +241,13 @@ def limits_of(brokers: Sequence[Broker]) -> Ints:
         ]
         for broker in brokers
     ]
-    return np.array(rows, dtype=np.int64).reshape(len(brokers), len(RESOURCES))
+    weights = (
+        settings.cpu_resource_weight,
+        settings.bandwidth_in_resource_weight,
+        settings.bandwidth_out_resource_weight,
+    )
+    limits: Ints = np.array(rows, dtype=np.int64).reshape(len(brokers), len(RESOURCES))
+    return np.where(np.array(weights) > 0, limits, 0)
 
 
 def _mobilities(

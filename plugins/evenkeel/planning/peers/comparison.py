@@ -96,7 +96,7 @@ class _Comparison:
 
     def _floors(self) -> Floats:
         """What each broker would carry of each resource at the lowest peak of its pool; endless where there is none."""
-        limit = limits_of(self._brokers)
+        limit = limits_of(self._brokers, self._settings)
         floor: Floats = np.full(limit.shape, np.inf)
         for problem, band in self._pools:
             members = [self._index[problem.broker_ids[row]] for row in np.flatnonzero(problem.is_member)]

@@ -35,7 +35,7 @@ def find_worse_peaks(
     Let off are the pools of `forced`, the brokers that had to take in bundles whose owner could not keep them.
     """
     assignment = assign_pools(set(bundles.namespace.tolist()), live_broker_ids(brokers), policies)
-    limit = limits_of(brokers)
+    limit = limits_of(brokers, settings)
     pool_of_row = [assignment.pool_of_broker.get(broker.broker_id) for broker in brokers]
     let_off = {assignment.pool_of_broker.get(name) for name in forced}
     for pool in sorted({pool for pool in pool_of_row if pool is not None} - let_off):

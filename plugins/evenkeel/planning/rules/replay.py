@@ -49,7 +49,7 @@ class _Loads:
     def __init__(self, units: Units, brokers: Sequence[Broker], settings: Settings) -> None:
         self._units, self._brokers = units, brokers
         self._index = {broker.broker_id: row for row, broker in enumerate(brokers)}
-        self._line = overload_caps(limits_of(brokers), settings)
+        self._line = overload_caps(limits_of(brokers, settings), settings)
         self._topic_limit = settings.broker_max_topics
         owner = np.array([self._index.get(name, -1) for name in units.owner[: units.in_snapshot]], dtype=np.int64)
         owned = np.flatnonzero(owner >= 0)
