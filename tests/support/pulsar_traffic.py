@@ -80,7 +80,6 @@ class Traffic:
         self.account = Account()
         self.topics = tuple(topics)
         self._ended = threading.Event()
-        self._is_quiet = False
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(log))
         self._client = pulsar.Client(
             service_url,
@@ -118,8 +117,6 @@ class Traffic:
     def _send_steadily(self) -> None:
         number = 0
         while not self._ended.wait(SEND_INTERVAL_S):
-            if self._is_quiet:
-                continue
             for topic, producer in self._producers.items():
                 payload = f"{topic} {number}".encode() + PAYLOAD_PADDING
                 with self.account.lock:
@@ -145,16 +142,6 @@ class Traffic:
         while len(self.account.consumed) < len(self.topics):
             assert time.monotonic() < deadline_s, f"{len(self.account.consumed)} of {len(self.topics)} topics work"
             time.sleep(0.2)
-
-    def fall_silent(self) -> None:
-        """Send nothing for a while; all stay connected."""
-        self._is_quiet = True
-
-    def go_on(self) -> None:
-        """Send again; the silence is no gap, so these are measured anew."""
-        with self.account.lock:
-            self.account.acknowledged_at_s.clear()
-        self._is_quiet = False
 
     def settle(self) -> Account:
         """Stop sending, and wait until every message has its answer and was consumed, or the deadline has passed."""

@@ -48,7 +48,7 @@ def goes_the_whole_way(scene: RealScene) -> None:
     scene.skew()
     cluster = ("--cluster", scene.connection.cluster)
     with busy_clients(scene):
-        await_told_load(scene, is_busy=True)
+        await_told_load(scene)
         snapshot = scene.run("snapshot", *cluster, live=True)
         assert snapshot["load_manager"] == scene.kind
         plan = scene.run("plan", *cluster)
@@ -65,14 +65,14 @@ def goes_the_whole_way(scene: RealScene) -> None:
         assert verified["passed"] is True, verified
 
 
-def await_told_load(scene: RealScene, is_busy: bool) -> None:
-    """Wait until the brokers tell of load, or of none: they count once in a few seconds."""
+def await_told_load(scene: RealScene) -> None:
+    """Brokers count once in a few seconds, so the first snapshots may see no load yet."""
 
     def is_told() -> bool:
         bundles = look_at(scene.lake, scene.connection, scene.settings).bundles
-        return any(bundle.msg_rate_in_per_s for bundle in bundles) is is_busy
+        return any(bundle.msg_rate_in_per_s for bundle in bundles)
 
-    assert eventually(is_told, LOAD_TOLD_S), f"the brokers tell of {'no' if is_busy else 'some'} load"
+    assert eventually(is_told, LOAD_TOLD_S), "the brokers tell of no load"
 
 
 def keeps_every_message_under_steady_load(scene: RealScene, producers: int, consumers: int) -> None:
@@ -147,17 +147,11 @@ def halves(split: Step) -> tuple[str, str]:
 
 
 def drains_a_broker(scene: RealScene) -> None:
-    """`evenkeel drain` marks a broker as Stopping and moves all that it has past the gate; `--undo` ends that.
-
-    The clients are silent meanwhile, and go on afterwards. All brokers share this machine's cores: while messages flow,
-    each broker's bundles count for as much cpu as the whole machine uses, and next to Spark no other broker had room.
-    """
+    """`evenkeel drain` marks a broker as Stopping and moves all that it has past the gate; `--undo` ends that."""
     scene.skew()
     leaving = scene.brokers[0]
     words = ("drain", "--broker", leaving, "--cluster", scene.connection.cluster)
-    with busy_clients(scene) as traffic:
-        traffic.fall_silent()
-        await_told_load(scene, is_busy=False)
+    with busy_clients(scene):
         try:
             drained = scene.run(*words, "--reason", "maintenance", "--yes", live=True)
             assert drained["gate"]["passed"] is True
@@ -170,9 +164,6 @@ def drains_a_broker(scene: RealScene) -> None:
         finally:
             undone = scene.run(*words, "--undo", live=True)
         assert undone["unmarked"] == [leaving]
-        sent_before = traffic.account.sent
-        traffic.go_on()
-        assert eventually(lambda: traffic.account.sent >= sent_before + len(traffic.topics), GO_ON_S)
 
 
 def rolls_back(scene: RealScene) -> None:
