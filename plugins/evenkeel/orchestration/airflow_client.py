@@ -21,8 +21,10 @@ AWAITING_INPUT = "awaiting_input"
 APPROVE, REJECT = "Approve", "Reject"
 RETURN_VALUE = "return_value"
 # An answer that overtakes the executor's word on the first half of the task makes Airflow 3.3 fail the task: the
-# scheduler then finds it queued again where it expects it to wait. No person is that fast; a program is.
+# scheduler then finds it queued again where it expects it to wait. No person is that fast; a program is. The scheduler
+# has heard the executor's word when it has gone round once more since, as its heartbeat tells.
 QUESTION_SETTLES_AFTER = timedelta(seconds=5)
+SCHEDULER_GOES_ROUND_WITHIN = timedelta(seconds=3)
 
 TaskStates = Mapping[str, str | None]
 
@@ -49,6 +51,7 @@ class AirflowClient:
         self.url = base_url
         self.user = user
         self._http = httpx.Client(base_url=base_url, timeout=REQUEST_TIMEOUT_S, trust_env=False)
+        self._asking_since: dict[str, datetime] = {}
 
     def log_in(self, password: str) -> None:
         """Get a token for all later calls; the password is not kept."""
@@ -137,8 +140,14 @@ class AirflowClient:
 
     def pending_approvals(self, dag_id: str, run_id: str) -> list[PendingApproval]:
         """The questions of a run that nobody has answered yet, each as soon as it may safely be answered."""
-        asked_before = datetime.now(UTC) - QUESTION_SETTLES_AFTER
         details = self._call("GET", f"{_run(dag_id, run_id)}/hitlDetails?response_received=false")["hitl_details"]
+        asking = [detail for detail in details if detail["task_instance"]["state"] == AWAITING_INPUT]
+        now = datetime.now(UTC)
+        # A task that Airflow starts once more asks anew.
+        tries = {
+            detail["task_instance"]["id"] + str(detail["task_instance"]["try_number"]): detail for detail in asking
+        }
+        self._asking_since = {key: self._asking_since.get(key, now) for key in tries}
         return [
             PendingApproval(
                 detail["task_instance"]["task_id"],
@@ -146,9 +155,16 @@ class AirflowClient:
                 detail["body"] or "",
                 {name: field["value"] for name, field in detail["params"].items()},
             )
-            for detail in details
-            if detail["task_instance"]["state"] == AWAITING_INPUT and parse_time(detail["created_at"]) < asked_before
+            for key, detail in tries.items()
+            if self._has_settled(self._asking_since[key], now)
         ]
+
+    def _has_settled(self, asking_since: datetime, now: datetime) -> bool:
+        """Whether Airflow has put the first half of a task away that asks since some moment."""
+        if now < asking_since + QUESTION_SETTLES_AFTER:
+            return False
+        heartbeat = self._call("GET", "/api/v2/monitor/health")["scheduler"]["latest_scheduler_heartbeat"]
+        return heartbeat is not None and parse_time(heartbeat) >= asking_since + SCHEDULER_GOES_ROUND_WITHIN
 
     def respond(
         self, dag_id: str, run_id: str, task_id: str, approve: bool, form: Mapping[str, Any] | None = None
