@@ -29,8 +29,14 @@ MESSAGES_AFTERWARDS = 20
 
 
 @contextmanager
-def busy_clients(scene: RealScene, producers: int = 24, consumers: int = 6) -> Iterator[Traffic]:
-    """Real clients at work on so many topics while the block runs; none of their messages may be refused or lost."""
+def busy_clients(
+    scene: RealScene, producers: int = 24, consumers: int = 6, may_time_out: bool = False
+) -> Iterator[Traffic]:
+    """Real clients at work on so many topics while the block runs; none of their messages may be refused or lost.
+
+    Where a broker dies, a client's own request to it may go unanswered for so long that sends time out: the producer is
+    told so and could send again. That is printed, and the rule about acknowledged messages holds all the same.
+    """
     topics = name_topics(NAMESPACE, producers)
     with running_traffic(scene.cluster.service_url, topics, consumers, scene.home / "clients.log") as traffic:
         traffic.await_first_messages()
@@ -38,7 +44,7 @@ def busy_clients(scene: RealScene, producers: int = 24, consumers: int = 6) -> I
         account = traffic.settle()
     print(account.tell())
     assert account.sent > 0
-    assert account.refused == 0, "messages were refused"
+    assert account.refused == 0 or may_time_out, "messages were refused"
     assert account.open == 0, "messages have no answer"
     assert account.missing() == {}, "acknowledged messages were lost"
 
@@ -198,7 +204,7 @@ def resumes_after_its_session_expired(scene: RealScene, sessions: Sequence[ZooKe
 def survives_the_death_of_a_broker(scene: RealScene) -> None:
     """A broker dies in mid-wave: the run stops, says why, and once all is served again no message is missing."""
     scene.skew()
-    with busy_clients(scene) as traffic:
+    with busy_clients(scene, may_time_out=True) as traffic:
         plan_id = scene.plan_transfers(BUNDLES)
         victim = scene.brokers[1]
         run = scene.apply(plan_id, on_progress=once_settled(1, lambda: scene.cluster.kill(victim)))
