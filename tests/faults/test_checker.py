@@ -101,13 +101,7 @@ def test_override_by_the_leader_is_pulsars_own_affair_and_all_else_is_done() -> 
 
 @pytest.mark.parametrize("owner", [A, C])
 def test_admin_call_that_pulsar_answers_otherwise_is_told_with_the_owner(owner: str) -> None:
-    made = Maker(is_admin_call=True, facts={"is_done": False})
-    made.build_cluster()
-    made.acquire()
-    made.begin()
-    made.hand_over(to=owner)
-    made.conclude(state="failed", detail=f"not settled within 8 s: the bundle is Owned, owned by {owner}")
-    assert broken(made) == set()
+    assert broken(ends.failed_call(f"not settled within 8 s: the bundle is Owned, owned by {owner}", owner)) == set()
 
 
 def test_next_run_may_go_on_after_the_end_that_the_first_ones_caller_gave() -> None:

@@ -52,33 +52,28 @@ def others_forgotten_after_a_broker_came_back() -> Maker:
     return finish(made, 0)
 
 
-def failure_that_does_not_say_where_the_bundle_went() -> Maker:
+def failed_call(detail: str, went_to: str | None = C) -> Maker:
+    """An admin call whose step is journalled as failed, with these words; the bundle may have gone somewhere."""
     made = Maker(is_admin_call=True, facts={"is_done": False})
     made.build_cluster()
     made.acquire()
     made.begin()
-    made.hand_over(to=C)
-    made.conclude(state="failed", detail="not settled within 8 s")
+    if went_to is not None:
+        made.hand_over(to=went_to)
+    made.conclude(state="failed", detail=detail)
     return made
+
+
+def failure_that_does_not_say_where_the_bundle_went() -> Maker:
+    return failed_call("not settled within 8 s")
 
 
 def failure_of_a_call_that_was_never_made() -> Maker:
-    made = Maker(is_admin_call=True, facts={"is_done": False})
-    made.build_cluster()
-    made.acquire()
-    made.begin()
-    made.conclude(state="failed", detail=f"not settled within 8 s: the bundle is Owned, owned by {A}")
-    return made
+    return failed_call(f"not settled within 8 s: the bundle is Owned, owned by {A}", went_to=None)
 
 
 def failure_that_names_the_wrong_broker() -> Maker:
-    made = Maker(is_admin_call=True, facts={"is_done": False})
-    made.build_cluster()
-    made.acquire()
-    made.begin()
-    made.hand_over(to=C)
-    made.conclude(state="failed", detail="the bundle went to d:8080")
-    return made
+    return failed_call("the bundle went to d:8080")
 
 
 def never_says_that_it_is_done() -> Maker:
