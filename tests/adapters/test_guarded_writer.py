@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +62,16 @@ def test_second_writer_is_refused_and_the_holder_is_named(
         pytest.raises(RefusedError, match=f"another writer is at work: .*{PLAN}.*: wait until it has ended"),
     ):
         Fence(other, home, SETTINGS).acquire(PLAN)
+
+
+def test_dead_writer_may_keep_its_node_for_longer_than_a_session(
+    session: ZooKeeperSession, home: str, client: KazooClient
+) -> None:
+    client.create(f"{home}/writer", b"dead since a moment")
+    expiry = threading.Timer(1.5 * SETTINGS.session_timeout_s, client.delete, [f"{home}/writer"])
+    expiry.start()
+    assert Fence(session, home, SETTINGS).acquire(PLAN) == 1
+    expiry.join()
 
 
 def test_writer_with_an_old_epoch_is_refused_and_its_effect_does_not_happen(

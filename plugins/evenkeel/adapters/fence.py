@@ -33,6 +33,9 @@ from evenkeel.model.settings import Settings
 
 POLL_S = 0.2
 MOST_ATTEMPTS = 3
+DEAD_WRITER_SESSIONS = 2
+"""How many session time-outs a dead writer's node may stay: ZooKeeper ends sessions at its next tick, and a tick may
+be as long as the shortest session; the time also starts anew with a new leader of the ensemble."""
 log = logging.getLogger(__name__)
 
 
@@ -151,8 +154,8 @@ class Fence:
         return is_ours and writer is not None and writer.stat.ephemeralOwner == self._session.session_id
 
     def _wait_for_other_writer(self) -> None:
-        """A writer that died leaves its node for one session time-out; one that outlives that is alive."""
-        deadline_s = time.monotonic() + self._settings.session_timeout_s
+        """A writer that died leaves its node behind for a while; one whose node outlives that is alive."""
+        deadline_s = time.monotonic() + DEAD_WRITER_SESSIONS * self._settings.session_timeout_s
         while True:
             (node,) = self._session.read([self._writer])
             if node is None:
