@@ -17,9 +17,6 @@ from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.search.placement import Placement
 from evenkeel.planning.search.programs import SOLVER_ERROR, Program, solve_relaxed, solve_whole
 
-FIRST_COLUMNS = 250
-ATTEMPTS = 2
-NODES = 30
 # A hundredth above the best is good enough: exchanges and pruning follow.
 GAP = 0.01
 # Prices of going above a cap, or above the overload line, by as much as the cap; a move costs about 1.
@@ -34,6 +31,18 @@ Badness = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to search: the unknowns of the first integer program, how many nodes of its tree, and attempts.
+
+    Each further attempt has twice as many unknowns.
+    """
+
+    columns: int = 250
+    nodes: int = 30
+    attempts: int = 2
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
     """Every change of owner that the program may make; `source` and `target` are places among the brokers."""
 
@@ -43,28 +52,23 @@ class Choices:
     price: Floats
 
 
-def replan(
-    placement: Placement, prices: Floats, brokers: Ints, first_columns: int = FIRST_COLUMNS, attempts: int = ATTEMPTS
-) -> bool:
-    """Replan some brokers together; answers whether that left less above the caps, or as little at a lower price.
-
-    `first_columns` are the unknowns of the first integer program; each further attempt has twice as many.
-    """
+def replan(placement: Placement, prices: Floats, brokers: Ints, effort: Effort) -> None:
+    """Replan some brokers together, if that leaves less above the caps, or as little at a lower price."""
     choices = find_choices(placement, prices, brokers)
     if not len(choices.row):
-        return False
+        return
     program = build_program(placement, choices, brokers)
     relaxed = solve_relaxed(program)
     if relaxed is None:
-        return False
+        return
     is_used = relaxed.x[: len(choices.row)] > SOLVER_ERROR
     promise = np.where(is_used, -np.inf, relaxed.reduced_price[: len(choices.row)])
     order = np.lexsort((np.arange(len(promise)), promise))
     can_fit = relaxed.x[len(choices.row) :].sum() < SOLVER_ERROR
     best, taken = _badness(placement, brokers, choices, order[:0]), order[:0]
-    for attempt in range(attempts):
-        allowed = np.sort(order[: first_columns << attempt])
-        found = _search(program, allowed, len(choices.row))
+    for attempt in range(effort.attempts):
+        allowed = np.sort(order[: effort.columns << attempt])
+        found = _search(program, allowed, len(choices.row), effort.nodes)
         badness = _badness(placement, brokers, choices, found)
         if badness < best:
             best, taken = badness, found
@@ -72,15 +76,14 @@ def replan(
             break
     for choice in taken.tolist():
         placement.move(int(choices.row[choice]), int(brokers[choices.target[choice]]))
-    return len(taken) > 0
 
 
-def _search(program: Program, allowed: Ints, choices: int) -> Ints:
+def _search(program: Program, allowed: Ints, choices: int, nodes: int) -> Ints:
     """The choices that a search among the allowed ones takes; none where it finds no answer."""
     columns = np.ones(len(program.price), dtype=bool)
     columns[:choices] = False
     columns[allowed] = True
-    solved = solve_whole(program.with_columns(columns), NODES, GAP)
+    solved = solve_whole(program.with_columns(columns), nodes, GAP)
     if solved.x is None:
         return allowed[:0]
     found: Ints = allowed[solved.x[: len(allowed)] > 0.5]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from evenkeel.planning.arrays import Floats, Ints
-from evenkeel.planning.search.neighbourhood import replan
+from evenkeel.planning.search.neighbourhood import Effort, replan
 from evenkeel.planning.search.placement import Placement
 
 # A neighbourhood is the hot broker and this many others.
@@ -17,7 +17,7 @@ NEIGHBOURHOODS = 2
 
 # A pool with no more choices of a new owner than this is planned anew as a whole where the way there was expensive.
 SMALL_POOL_CHOICES = 2_500
-SMALL_POOL_COLUMNS = 800
+SMALL_POOL_EFFORT = Effort(columns=800)
 # Expensive is what costs this many times what had to leave.
 EXPENSIVE = 1.15
 
@@ -36,7 +36,7 @@ def settle(placement: Placement, prices: Floats, has_time: HasTime) -> bool:
             tries[hottest] = NEIGHBOURHOODS
             continue
         together = np.sort(np.append(neighbours, hottest))
-        replan(placement, prices, together)
+        replan(placement, prices, together, Effort())
         if len(together) >= np.count_nonzero(placement.takes_part):
             # That was the whole pool, and no other neighbourhood has more to offer.
             return True
@@ -73,6 +73,6 @@ def replan_small_pool(placement: Placement, prices: Floats, least_price: float) 
         return
     found, score = placement.owner.copy(), placement.score(prices)
     placement.restore(np.where(problem.must_move, placement.owner, problem.owner))
-    replan(placement, prices, brokers, SMALL_POOL_COLUMNS)
+    replan(placement, prices, brokers, SMALL_POOL_EFFORT)
     if score <= placement.score(prices):
         placement.restore(found)
