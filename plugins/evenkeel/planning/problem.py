@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -45,6 +45,7 @@ class PoolProblem:
     The brokers are the pool's members and whoever else owns one of its bundles.
     A limit of 0 is unknown. `background` is the load that other pools' bundles put on the members.
     `domain` and `group` are numbers of failure domains and anti-affinity groups; a bundle without a group has -1.
+    `must_move` are the bundles whose owner may not keep them, that may move, and that some broker may receive.
     """
 
     pool: str
@@ -72,13 +73,12 @@ class PoolProblem:
     eligibility_class: Ints
     eligible: Bools
     class_policies: tuple[str | None, ...]
+    must_move: Bools = field(init=False)
 
-    @property
-    def must_move(self) -> Bools:
-        """Bundles whose owner may not keep them, that may move, and that some broker may receive."""
+    def __post_init__(self) -> None:
         has_receiver = np.asarray((self.eligible & self.can_receive).any(axis=1))
-        must_move: Bools = self.is_stranded & (self.mobility == Mobility.FREE) & has_receiver[self.eligibility_class]
-        return must_move
+        must_move = self.is_stranded & (self.mobility == Mobility.FREE) & has_receiver[self.eligibility_class]
+        object.__setattr__(self, "must_move", must_move)
 
     @property
     def is_stranded(self) -> Bools:

@@ -37,86 +37,100 @@ class _Exchange:
 
 def exchange(placement: Placement, prices: Floats) -> None:
     """Exchange bundles until no broker is hot, or no exchange helps, or the work budget is used up."""
+    market = _Market(placement, prices)
     for least_gain in LEAST_GAINS:
-        _exchange(placement, prices, least_gain)
+        market.exchange(least_gain)
 
 
-def _exchange(placement: Placement, prices: Floats, least_gain: float) -> None:
-    """Make exchanges that take off at least so much each."""
-    is_stuck = np.zeros(len(placement.used), dtype=bool)
-    for _ in range(EXCHANGES_PER_BROKER * len(placement.used)):
-        above = (placement.excess() * placement.per_cap).sum(axis=1)
-        above[is_stuck] = 0.0
-        if not above.any():
-            return
-        hot = int(np.argmax(above))
-        found = _find_exchange(placement, prices, hot, least_gain)
-        if found is None:
-            is_stuck[hot] = True
-            continue
-        # Others may have been stuck only for lack of the room that this makes.
-        is_stuck[:] = False
-        placement.move(found.leaving, found.partner)
+class _Market:
+    """Brokers that exchange bundles; what each has to offer is looked up again only after it has changed."""
+
+    def __init__(self, placement: Placement, prices: Floats) -> None:
+        self._placement = placement
+        self._prices = prices
+        self._offers: dict[int, Ints] = {}
+
+    def exchange(self, least_gain: float) -> None:
+        """Make exchanges that take off at least so much each."""
+        placement = self._placement
+        is_stuck = np.zeros(len(placement.used), dtype=bool)
+        for _ in range(EXCHANGES_PER_BROKER * len(placement.used)):
+            above = (placement.excess() * placement.per_cap).sum(axis=1)
+            above[is_stuck] = 0.0
+            if not above.any():
+                return
+            hot = int(np.argmax(above))
+            found = self._find(hot, least_gain)
+            if found is None:
+                is_stuck[hot] = True
+                continue
+            # Others may have been stuck only for lack of the room that this makes.
+            is_stuck[:] = False
+            self._make(found, hot)
+
+    def _make(self, found: _Exchange, hot: int) -> None:
+        self._placement.move(found.leaving, found.partner)
         if found.returning is not None:
-            placement.move(found.returning, hot)
+            self._placement.move(found.returning, hot)
+        for broker in (hot, found.partner):
+            del self._offers[broker]
+
+    def _find(self, hot: int, least_gain: float) -> _Exchange | None:
+        """The exchange that takes off the most for its price, over all partners."""
+        partners = self._placement.roomiest_for(hot)[:MOST_PARTNERS].tolist()
+        tried = [self._best_with(hot, partner, least_gain) for partner in partners]
+        found = [exchange for exchange in tried if exchange is not None]
+        return max(found, key=lambda exchange: (exchange.score, -exchange.leaving, -exchange.partner), default=None)
+
+    def _best_with(self, hot: int, partner: int, least_gain: float) -> _Exchange | None:
+        placement = self._placement
+        leaving, returning = self._offer(hot), self._offer(partner)
+        leaving = leaving[_may_go(placement, leaving, partner)]
+        returning = returning[_may_go(placement, returning, hot)]
+        if not len(leaving):
+            return None
+        given = placement.problem.load[leaving]
+        nothing = np.zeros((1, given.shape[1]), dtype=np.int64)
+        # The last column stands for nothing in return.
+        taken = np.vstack([placement.problem.load[returning], nothing])
+        gain = _above(placement, hot, nothing, nothing) + _above(placement, partner, nothing, nothing)
+        gain = gain - _above(placement, hot, -given, taken) - _above(placement, partner, given, -taken)
+        price = _prices_to(placement, self._prices, leaving, partner)[:, None] + np.append(
+            _prices_to(placement, self._prices, returning, hot), 0.0
+        )
+        score = np.where(gain > least_gain, gain / (CHEAP + np.maximum(price, 0.0)), -np.inf)
+        row, column = divmod(int(np.argmax(score)), score.shape[1])
+        if not np.isfinite(score[row, column]):
+            return None
+        return _Exchange(
+            float(score[row, column]),
+            int(leaving[row]),
+            partner,
+            int(returning[column]) if column < len(returning) else None,
+        )
+
+    def _offer(self, broker: int) -> Ints:
+        """The largest bundles of a broker that may be exchanged."""
+        if broker not in self._offers:
+            placement, problem = self._placement, self._placement.problem
+            rows = np.flatnonzero((placement.owner == broker) & placement.free & (problem.group == NO_GROUP))
+            size = (problem.load[rows] * placement.per_cap[broker]).max(axis=1, initial=0.0)
+            self._offers[broker] = rows[np.lexsort((rows, -size))[:MOST_BUNDLES]]
+        return self._offers[broker]
 
 
-def _find_exchange(placement: Placement, prices: Floats, hot: int, least_gain: float) -> _Exchange | None:
-    """The exchange that takes off the most for its price, over all partners."""
-    leaving = _largest(placement, hot)
-    partners = placement.roomiest_for(hot)[:MOST_PARTNERS].tolist()
-    tried = [_best_with(placement, prices, hot, leaving, partner, least_gain) for partner in partners]
-    found = [exchange for exchange in tried if exchange is not None]
-    return max(found, key=lambda exchange: (exchange.score, -exchange.leaving, -exchange.partner), default=None)
+def _above(placement: Placement, broker: int, one: Ints, other: Ints) -> Floats:
+    """How much is above a broker's caps, added up over the resources as parts of the caps.
 
-
-def _best_with(
-    placement: Placement,
-    prices: Floats,
-    hot: int,
-    leaving: Ints,
-    partner: int,
-    least_gain: float,
-) -> _Exchange | None:
-    problem = placement.problem
-    leaving = leaving[_may_go(placement, leaving, partner)]
-    returning = _largest(placement, partner)
-    returning = returning[_may_go(placement, returning, hot)]
-    if not len(leaving):
-        return None
-    # The last column stands for nothing in return.
-    back = np.vstack([problem.load[returning], np.zeros((1, problem.load.shape[1]), dtype=np.int64)])
-    shift = problem.load[leaving][:, None, :] - back[None, :, :]
-    above = _above(placement, hot, placement.used[hot] - shift)
-    above += _above(placement, partner, placement.used[partner] + shift)
-    now = _above(placement, hot, placement.used[hot]) + _above(placement, partner, placement.used[partner])
-    price = _prices_to(placement, prices, leaving, partner)[:, None] + np.append(
-        _prices_to(placement, prices, returning, hot), 0.0
-    )
-    gain = now - above
-    score = np.where(gain > least_gain, gain / (CHEAP + np.maximum(price, 0.0)), -np.inf)
-    row, column = divmod(int(np.argmax(score)), score.shape[1])
-    if not np.isfinite(score[row, column]):
-        return None
-    return _Exchange(
-        float(score[row, column]),
-        int(leaving[row]),
-        partner,
-        int(returning[column]) if column < len(returning) else None,
-    )
-
-
-def _above(placement: Placement, broker: int, used: Ints) -> Floats:
-    """How much of a load is above a broker's caps, in parts of the caps, added up over the resources."""
-    above: Floats = (np.maximum(used - placement.receive_cap[broker], 0) * placement.per_cap[broker]).sum(axis=-1)
+    A row stands for a change of its load by one of `one`, a column for a further change by one of `other`.
+    """
+    beyond, per_cap = placement.used[broker] - placement.receive_cap[broker], placement.per_cap[broker]
+    above = np.zeros((len(one), len(other)))
+    # One resource at a time: numpy is slow at adding up along an axis of three.
+    for resource in range(len(per_cap)):
+        with_one = (beyond[resource] + one[:, resource]) * per_cap[resource]
+        above += np.maximum(np.add.outer(with_one, other[:, resource] * per_cap[resource]), 0.0)
     return above
-
-
-def _largest(placement: Placement, broker: int) -> Ints:
-    problem = placement.problem
-    rows = np.flatnonzero((placement.owner == broker) & placement.free & (problem.group == NO_GROUP))
-    size = (problem.load[rows] * placement.per_cap[broker]).max(axis=1, initial=0.0)
-    return rows[np.lexsort((rows, -size))[:MOST_BUNDLES]]
 
 
 def _may_go(placement: Placement, rows: Ints, broker: int) -> Bools:
