@@ -47,3 +47,9 @@ def test_table_cut_short_is_one_sentence(lake: Lake, tmp_path: Path) -> None:
     (tmp_path / "short.parquet").write_bytes((tmp_path / "bundles.parquet").read_bytes()[:-9])
     with pytest.raises(InputError, match="short.parquet is not Parquet .*: make the artifact anew"):
         lake.read_table("short.parquet")
+
+
+def test_document_nested_without_end_is_one_sentence(lake: Lake, tmp_path: Path) -> None:
+    lake.put_if_absent("deep.json", b"[" * 200_000)
+    with pytest.raises(InputError, match=r"deep\.json is not JSON \(it is nested too deeply\): restore the artifact"):
+        lake.read_json("deep.json")

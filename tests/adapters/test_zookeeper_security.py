@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import subprocess
 from collections.abc import Iterator
@@ -256,6 +257,42 @@ def test_wrong_sasl_password_is_refused(sasl_hosts: str) -> None:
         pass
     with pytest.raises(InputError, match=sentence):
         connect(sasl_hosts, 3.0, security)
+
+
+@pytest.fixture
+def everything_logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Loggers as somebody sets them who looks for a fault, and wants every detail."""
+    names = (None, "kazoo", "kazoo.client", "kazoo.protocol.connection", "evenkeel")
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(1)
+    with caplog.at_level(1):
+        yield caplog
+    for name, level in before.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def require_discretion(logs: pytest.LogCaptureFixture) -> None:
+    told = [record for record in logs.records if record.name.startswith("kazoo")]
+    assert any("connection established" in record.getMessage() for record in told), "kazoo still says what it does"
+    # A SASL answer is not the password, but enough to try passwords on.
+    assert not [record for record in told if "request" in record.getMessage()]
+    assert SECRET not in "".join(f"{record.getMessage()} {record.args!r}" for record in logs.records)
+
+
+def test_digest_shows_in_no_log(zookeeper: EmbeddedZooKeeper, everything_logged: pytest.LogCaptureFixture) -> None:
+    with ZooKeeperSession(zookeeper.connect_string, WAIT_S, WAIT_S, DIGEST) as session:
+        session.read(["/"])
+    disconnect(connect(zookeeper.connect_string, WAIT_S, DIGEST))
+    require_discretion(everything_logged)
+
+
+def test_sasl_login_shows_in_no_log(sasl_hosts: str, everything_logged: pytest.LogCaptureFixture) -> None:
+    security = replace(DIGEST, scheme=ZooKeeperScheme.SASL)
+    with ZooKeeperSession(sasl_hosts, WAIT_S, WAIT_S, security) as session:
+        session.read(["/"])
+    disconnect(connect(sasl_hosts, WAIT_S, security))
+    require_discretion(everything_logged)
 
 
 def test_plain_security_asks_for_nothing() -> None:

@@ -37,6 +37,19 @@ def test_source_serves_the_bundle_until_it_is_assigning() -> None:
         {"dstBroker": None, "sourceBroker": ""},
         {"versionId": "four"},
         {"timestamp": None},
+        {"timestamp": float("inf")},
+        {"timestamp": float("nan")},
+        {"timestamp": 1.5},
+        {"timestamp": 2**63},
+        {"versionId": True},
+        {"dstBroker": ["b1:8080"]},
+        {"dstBroker": 8080},
+        {"sourceBroker": {"b1": None}},
+        {"sourceBroker": "\ud800"},
+        {"splitServiceUnitToDestBroker": ["0x00000000_0x20000000"]},
+        {"splitServiceUnitToDestBroker": {"0x00000000_0x20000000": 5}},
+        {"splitServiceUnitToDestBroker": {"\ud800": None}},
+        {"force": "no"},
     ],
 )
 def test_record_that_a_broker_could_not_read_is_refused_with_its_path(change: dict[str, object]) -> None:
@@ -45,9 +58,15 @@ def test_record_that_a_broker_could_not_read_is_refused_with_its_path(change: di
         ServiceUnitRecord.decode(data, "/service_unit_state/t/n/r")
 
 
-@pytest.mark.parametrize("data", [b"", b"not json", b"[]", b"null", b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"not json", b"[]", b"null", b"\xff", pytest.param(b"[" * 200_000, id="deep")])
 def test_bytes_that_are_no_json_object_are_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="holds no service-unit record"):
+        ServiceUnitRecord.decode(data, "/path")
+
+
+def test_figure_beyond_all_bounds_is_refused() -> None:
+    data = TRANSFER.replace(b"1700000000000", b"1e999")
+    with pytest.raises(InputError, match="timestamp = inf is not a whole number"):
         ServiceUnitRecord.decode(data, "/path")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 import httpx
 
+from evenkeel.adapters.bounded_http import BoundedHttp, read_body
 from evenkeel.adapters.broker_access import BrokerAccess
 
 HTTP_OK = 200
@@ -48,17 +49,8 @@ class PooledBrokerHttp:
     """The HTTP service of running brokers."""
 
     def __init__(self, timeout_s: float, access: BrokerAccess | None = None) -> None:
-        access = access or BrokerAccess()
         self._timeout_s = timeout_s
-        # Brokers are reached directly: a proxy of the environment is for the way out, and would see the token.
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
-            limits=httpx.Limits(max_connections=PARALLEL_REQUESTS),
-            follow_redirects=False,
-            trust_env=False,
-            headers=access.headers,
-            verify=access.tls(),
-        )
+        self._http = BoundedHttp(access or BrokerAccess(), CONNECT_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -66,35 +58,26 @@ class PooledBrokerHttp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.close()
+        self._http.close()
 
     def fetch(self, urls: Sequence[str]) -> list[HttpAnswer]:
         with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
             return list(pool.map(self._fetch_one, urls))
 
     def _fetch_one(self, url: str) -> HttpAnswer:
-        deadline = time.monotonic() + self._timeout_s
+        deadline_s = time.monotonic() + self._timeout_s
         asked_at = datetime.now(UTC)
+        offset_s = None
         try:
-            with self._client.stream("GET", url) as response:
+            with self._http.open("GET", url, deadline_s) as response:
                 offset_s = _clock_offset_s(response.headers.get("Date"), asked_at, datetime.now(UTC))
                 if response.status_code != HTTP_OK:
                     return HttpAnswer(url, None, f"HTTP {response.status_code}", response.status_code, offset_s)
-                return replace(self._read_body(url, response, deadline), clock_offset_s=offset_s)
+                return HttpAnswer(url, read_body(response, LARGEST_BODY_BYTES), None, HTTP_OK, offset_s)
+        except httpx.ReadTimeout:
+            return HttpAnswer(url, None, f"not complete within {self._timeout_s:g} s", clock_offset_s=offset_s)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return HttpAnswer(url, None, str(error) or type(error).__name__)
-
-    def _read_body(self, url: str, response: httpx.Response, deadline: float) -> HttpAnswer:
-        chunks, size = [], 0
-        for chunk in response.iter_bytes():
-            size += len(chunk)
-            if size > LARGEST_BODY_BYTES:
-                return HttpAnswer(url, None, f"more than {LARGEST_BODY_BYTES} bytes")
-            # The client's own time-out is per read; a broker that drips must not hold up the snapshot.
-            if time.monotonic() > deadline:
-                return HttpAnswer(url, None, f"not complete within {self._timeout_s:g} s")
-            chunks.append(chunk)
-        return HttpAnswer(url, b"".join(chunks), status=HTTP_OK)
+            return HttpAnswer(url, None, str(error) or type(error).__name__, clock_offset_s=offset_s)
 
 
 def _clock_offset_s(date: str | None, asked_at: datetime, answered_at: datetime) -> float | None:

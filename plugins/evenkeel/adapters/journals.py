@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from evenkeel.adapters.zookeeper import ZooKeeperSession
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import MALFORMED, parse_json, require_types
 from evenkeel.model.run import JournalEntry, PlanStanding
 
 
@@ -52,9 +51,10 @@ class Journals:
         if node is None:
             return None
         try:
-            fields: Any = json.loads(node.data)
-            return Writer(str(fields["holder"]), str(fields["plan_id"]), int(fields["epoch"]))
-        except (ValueError, KeyError, TypeError) as error:
+            fields = parse_json(node.data)
+            require_types(Writer, fields)
+            return Writer(fields["holder"], fields["plan_id"], fields["epoch"])
+        except MALFORMED as error:
             raise InputError(
                 f"{path} is not of a writer of this version ({error!r})", "wait until it is gone"
             ) from error

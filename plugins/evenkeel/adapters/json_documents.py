@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import parse_json, show
 
 # Far beyond any broker, and small enough that no sum over a cluster overflows.
 LARGEST_FIGURE = 1e15
@@ -44,7 +44,7 @@ class JsonObject:
         value = self._fields.get(name)
         # Half a surrogate pair and control characters are JSON too, but no address, version or class name.
         if not isinstance(value, str) or not value or not value.isprintable():
-            refuse(f"{self.origin}: {name} = {value!r} is not a text")
+            refuse(f"{self.origin}: {name} = {show(value)} is not a text")
         return value
 
     def optional_text(self, name: str) -> str | None:
@@ -54,7 +54,7 @@ class JsonObject:
         """True or false; an absent one is false."""
         value = self._fields.get(name, False)
         if not isinstance(value, bool):
-            refuse(f"{self.origin}: {name} = {value!r} is neither true nor false")
+            refuse(f"{self.origin}: {name} = {show(value)} is neither true nor false")
         return value
 
     def number(self, name: str) -> float:
@@ -62,10 +62,10 @@ class JsonObject:
         value = self._fields.get(name)
         # bool is an int to Python, but not to whoever wrote the document.
         if type(value) is not float and type(value) is not int:
-            refuse(f"{self.origin}: {name} = {value!r} is not a number")
+            refuse(f"{self.origin}: {name} = {show(value)} is not a number")
         # Written so that NaN, which no comparison accepts, is refused too.
         if not -LARGEST_FIGURE <= value <= LARGEST_FIGURE:
-            refuse(f"{self.origin}: {name} = {value!r} is not a figure that can be")
+            refuse(f"{self.origin}: {name} = {show(value)} is not a figure that can be")
         return float(value)
 
     def figure(self, name: str, default: float | None = None) -> float:
@@ -74,14 +74,14 @@ class JsonObject:
             return default
         value = self.number(name)
         if value < 0:
-            refuse(f"{self.origin}: {name} = {value!r} is negative")
+            refuse(f"{self.origin}: {name} = {show(value)} is negative")
         return value
 
     def count(self, name: str, default: int | None = None) -> int:
         """How many there are of something."""
         value = self.figure(name, default)
         if math.floor(value) != value:
-            refuse(f"{self.origin}: {name} = {value!r} is not a whole number")
+            refuse(f"{self.origin}: {name} = {show(value)} is not a whole number")
         return int(value)
 
     def items_of(self, name: str) -> list[Any]:
@@ -106,8 +106,8 @@ class JsonObject:
 
 def decode_json(data: bytes, origin: str) -> Any:
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return parse_json(data)
+    except ValueError as error:
         raise InputError(f"{origin} is not JSON ({error})", "repair the document, or restart what writes it") from error
 
 

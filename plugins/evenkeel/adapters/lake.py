@@ -7,7 +7,6 @@ of two writers exactly one wins. The same bytes again are a success, so every wr
 from __future__ import annotations
 
 import io
-import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 
 from evenkeel.model.canonical import canonical_json
 from evenkeel.model.errors import InputError, RefusedError
+from evenkeel.model.outside_json import parse_json
 from evenkeel.model.tables import columns_of
 
 _ARROW_TYPES: Mapping[type, pa.DataType] = {
@@ -58,7 +58,7 @@ class Lake:
 
     def read_json(self, path: str) -> Any:
         try:
-            return json.loads(self.read(path))
+            return parse_json(self.read(path))
         except ValueError as error:
             raise InputError(
                 f"{self.uri_of(path)} is not JSON ({error})", "restore the artifact or make it anew"

@@ -24,6 +24,7 @@ from evenkeel.adapters.zookeeper import (
     set_data,
 )
 from evenkeel.model.errors import RefusedError
+from evenkeel.model.outside_json import parse_json
 from evenkeel.model.run import NativeSwitches, PlanStanding
 
 OFF = "false"
@@ -149,7 +150,7 @@ class NativeBalancer:
 
     def _decode(self, node: Node) -> dict[str, str]:
         try:
-            values = json.loads(node.data or b"{}")
+            values = parse_json(node.data or b"{}")
         except ValueError:
             values = None
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):

@@ -11,10 +11,12 @@ from typing import Any, Self
 
 import httpx
 
+from evenkeel.adapters.bounded_http import BoundedHttp, read_body
 from evenkeel.adapters.broker_access import BrokerAccess
 from evenkeel.adapters.registrations import Registration
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import EvenkeelError, RefusedError, UnavailableError
+from evenkeel.model.outside_json import parse_json
 
 MAX_REDIRECTS = 5
 MOST_ATTEMPTS = 4
@@ -23,8 +25,11 @@ TRANSFER_PAUSE_S = 0.25
 RETRY_DELAY_S = 0.5
 # Pulsar looks a persistent topic up only if it exists or may be made; of a non-persistent one it does not ask.
 LOOKUP_DOMAIN = "non-persistent"
+LOOKUP_KEYS = ("httpUrl", "httpUrlTls")
 MOST_TOPIC_NAMES_TRIED = 1_000_000
 LONGEST_REASON = 200
+# A lookup's answer or a refusal has a few hundred bytes; beyond this a broker is broken or hostile.
+LARGEST_ANSWER_BYTES = 1024 * 1024
 NOT_NOW = frozenset({429, 503})
 log = logging.getLogger(__name__)
 
@@ -36,8 +41,9 @@ class PulsarAdmin:
     reached, or the broker said "not now". A modular broker obeys a repeated unload although the bundle has
     arrived by then, and cuts its clients off twice. After any other trouble only the owner, read later, tells.
 
-    No call for a step begins after its deadline, which the writer after this one waits for; and before each further
-    call that changes something `may_go_on` is asked, which raises if that writer is there.
+    No call for a step begins after its deadline, which the writer after this one waits for, nor does one go on beyond
+    it, however slowly a broker answers; and before each further call that changes something `may_go_on` is asked,
+    which raises if that writer is there.
     """
 
     def __init__(
@@ -56,9 +62,7 @@ class PulsarAdmin:
         self._sleep = sleep
         self._reread = reread
         self._learn(url_by_broker)
-        self._client = httpx.Client(
-            timeout=timeout_s, follow_redirects=False, trust_env=False, headers=access.headers, verify=access.tls()
-        )
+        self._http = BoundedHttp(access)
 
     @classmethod
     def of(
@@ -81,7 +85,7 @@ class PulsarAdmin:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.close()
+        self._http.close()
 
     def deadline_s(self) -> float:
         """Until when calls for a step may begin whose intent is journalled now."""
@@ -144,6 +148,11 @@ class PulsarAdmin:
         name = BundleName.parse(bundle)
         return self._look_up(name, name_topic_inside(name), broker, self.deadline_s())
 
+    def drive_home(self, bundle: str, destination: str) -> None:
+        """Look a bundle up at its destination, so that a cluster that has noted the destination honours it."""
+        name = BundleName.parse(bundle)
+        self._drive_home(name, name_topic_inside(name), destination, self.deadline_s())
+
     def _drive_home(self, name: BundleName, topic: str, destination: str, deadline_s: float) -> str | None:
         try:
             return self._look_up(name, topic, destination, deadline_s)
@@ -157,12 +166,9 @@ class PulsarAdmin:
             raise UnavailableError(
                 f"broker {broker} found no owner of {name} ({_tell(answer)})", "see that brokers are up and may own it"
             )
-        try:
-            document = answer.json()
-            urls = [document.get("httpUrl"), document.get("httpUrlTls")]
-        except (ValueError, AttributeError):
-            return None
-        return next((self._broker_at[a] for url in urls if url and (a := _address(url)) in self._broker_at), None)
+        document = _fields(answer)
+        addresses = [_address(url) for key in LOOKUP_KEYS if isinstance(url := document.get(key), str)]
+        return next((self._broker_at[address] for address in addresses if address in self._broker_at), None)
 
     def _change(self, owner: str, what: str, path: str, deadline_s: float, body: Any = None) -> None:
         answer = self._call("PUT", owner, path, deadline_s, body)
@@ -207,7 +213,11 @@ class PulsarAdmin:
                 "see that the broker answers and this machine keeps up, then apply the plan again to go on",
             )
         try:
-            return self._client.request(method, url, json=body, timeout=left_s)
+            with self._http.open(method, url, deadline_s, body) as response:
+                # The body is decoded here, so the headers that say how it is encoded must not go with it.
+                headers = {"location": response.headers.get("location", "")}
+                content = read_body(response, LARGEST_ANSWER_BYTES)
+                return httpx.Response(response.status_code, headers=headers, content=content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _CallFailedError(method, url, error) from error
 
@@ -236,7 +246,7 @@ class PulsarAdmin:
     def _require_registered(self, here: httpx.URL, location: str) -> httpx.URL:
         try:
             target = here.join(location)
-        except httpx.InvalidURL:
+        except (httpx.InvalidURL, ValueError):
             target = httpx.URL("")
         if not location or target.userinfo or not self._is_registered(_origin(str(target))):
             raise RefusedError(f"a broker redirects to {location!r}, which is not registered", "look into that broker")
@@ -271,7 +281,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
     """Scheme, host and port: what makes two addresses one server."""
     try:
         parts = httpx.URL(url)
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, ValueError):
         return "", url, None
     return parts.scheme, parts.host, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
@@ -281,12 +291,21 @@ def _address(url: str) -> tuple[tuple[str, str, int | None], str]:
     return _origin(url), url.partition("://")[2].partition("/")[2].rstrip("/")
 
 
+def _fields(answer: httpx.Response) -> dict[str, Any]:
+    """A broker's answer as a JSON object; any other one has no fields."""
+    try:
+        document = parse_json(answer.content)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 def _tell(answer: httpx.Response) -> str:
     """A broker's answer in few words: the status, and the first telling line of what it says."""
-    try:
-        reason = str(answer.json()["reason"])
-    except (ValueError, KeyError, TypeError):
-        reason = answer.text
+    reason = _fields(answer).get("reason")
+    if not isinstance(reason, str):
+        # Read as UTF-8 whatever the broker says: among the codecs that it could name are some that unpack archives.
+        reason = answer.content.decode(errors="replace")
     lines = [line.removeprefix("Message:").strip() for line in reason.splitlines()]
     telling = next((line for line in lines if line and not line.startswith("---")), "")
     return f"{answer.status_code} {telling[:LONGEST_REASON]}".strip()

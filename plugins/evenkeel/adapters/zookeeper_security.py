@@ -11,12 +11,13 @@
     open_nodes = false                      # true: everybody may write Evenkeel's own nodes
 
 The file holds no secret, only where one is, so that it may be shown and kept under version control. Secrets are read
-once, into an object that does not print them, and are passed on to kazoo alone.
+once, into an object that does not print them, and are passed on to kazoo alone, which is kept from logging them.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,16 @@ TEXT_KEYS = ("scheme", "user", "password_file", "password_variable", "ca_file", 
 SWITCH_KEYS = ("tls", "check_host_name", "open_nodes")
 OPEN_TO_ALL = OPEN_ACL_UNSAFE
 """For nodes in Pulsar's tree, which its brokers must be able to read and write whoever made them."""
+
+
+class DiscreetLogger(logging.LoggerAdapter[logging.Logger]):
+    """kazoo's logger without its details: among them are the requests, and so the one that carries the password.
+
+    It is not a level that is set but a rule of its own, so no configuration of loggers can undo it.
+    """
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802
+        return level >= logging.INFO and super().isEnabledFor(level)
 
 
 def load_security(file: Path, environment: Mapping[str, str]) -> ZooKeeperSecurity:
@@ -78,6 +89,8 @@ def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
                 "username": security.user,
                 "password": security.password,
             }
+    if security.scheme is not ZooKeeperScheme.NONE:
+        options["logger"] = DiscreetLogger(logging.getLogger("kazoo.client"))
     if security.has_tls:
         options |= {
             "use_ssl": True,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from evenkeel.model.artifacts import check_schema_version, decoding
+from evenkeel.model.outside_json import require_types
 
 APPROVAL_SCHEMA_VERSION = 1
 
@@ -28,4 +29,5 @@ class Approval:
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> Approval:
         check_schema_version(fields, APPROVAL_SCHEMA_VERSION, uri)
         with decoding("an approval", uri):
+            require_types(cls, fields)
             return cls(**fields)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from evenkeel.model.canonical import canonical_json
+from evenkeel.model.outside_json import parse_json, show
 
 UNKNOWN = "somebody"
 
@@ -29,13 +29,20 @@ class Order:
     def decode(cls, data: bytes) -> Order:
         """Read an order; a node that was made by other means counts as one all the same, whatever it says."""
         try:
-            fields = json.loads(data)
+            fields = parse_json(data)
         except ValueError:
             fields = None
         if not isinstance(fields, dict):
             return cls(UNKNOWN, "", data.decode(errors="replace").strip())
-        return cls(str(fields.get("who") or UNKNOWN), str(fields.get("when") or ""), str(fields.get("reason") or ""))
+        return cls(_text(fields.get("who")) or UNKNOWN, _text(fields.get("when")), _text(fields.get("reason")))
 
     def __str__(self) -> str:
         when = f" at {self.when}" if self.when else ""
         return f"{self.who}{when}" + (f" ({self.reason})" if self.reason else "")
+
+
+def _text(value: Any) -> str:
+    if not value:
+        return ""
+    # Half a surrogate pair is JSON, but could be neither printed nor written back.
+    return value.encode(errors="replace").decode() if isinstance(value, str) else show(value)

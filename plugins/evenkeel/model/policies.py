@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import MALFORMED, parse_json, show
 from evenkeel.model.snapshot import PolicyDocument
 
 _REMEDY = "correct the policy in Pulsar, or in the file that was imported"
@@ -34,7 +34,7 @@ class IsolationPolicy:
                 _strings(fields.get("secondary") or []),
                 int(fields["auto_failover_policy"]["parameters"]["min_limit"]),
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except MALFORMED as error:
             raise InputError(f"isolation policy {name!r} is malformed ({error!r})", _REMEDY) from error
 
 
@@ -66,19 +66,19 @@ class Policies:
                 elif row.kind == "dynamic_configuration":
                     listed = str(body.get(EXCLUDED_NAMESPACES_KEY, "")).split(",")
                     excluded = frozenset(name.strip() for name in listed if name.strip())
-            except (AttributeError, KeyError, TypeError) as error:
+            except MALFORMED as error:
                 raise InputError(f"{row.kind} {row.name or row.path} is malformed ({error!r})", _REMEDY) from error
         return cls(isolation, domains, groups, excluded)
 
 
 def _decode(row: PolicyDocument) -> Any:
     try:
-        return json.loads(row.document)
+        return parse_json(row.document)
     except ValueError as error:
         raise InputError(f"{row.kind} {row.name or row.path} is not JSON ({error})", _REMEDY) from error
 
 
 def _strings(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"{values!r} is not a list of strings")
+        raise TypeError(f"{show(values)} is not a list of strings")
     return tuple(values)

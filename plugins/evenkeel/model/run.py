@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -10,10 +9,13 @@ from typing import Any
 
 from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json
+from evenkeel.model.outside_json import parse_json, require_types
 
 JOURNAL_SCHEMA_VERSION = 1
 STANDING_SCHEMA_VERSION = 1
 RUN_SCHEMA_VERSION = 1
+# The last millisecond of the year 9999, beyond which no calendar of Python goes.
+LATEST_MS = 253_402_300_799_999
 
 
 class StepState(StrEnum):
@@ -69,8 +71,10 @@ class JournalEntry:
     @classmethod
     def decode(cls, data: bytes, path: str) -> JournalEntry:
         with decoding("a journal entry", path):
-            fields = json.loads(data)
+            fields = parse_json(data)
             check_schema_version(fields, JOURNAL_SCHEMA_VERSION, path)
+            require_types(cls, fields)
+            _require_moment(fields["at_ms"])
             return cls(**fields | {"state": StepState(fields["state"])})
 
 
@@ -111,15 +115,19 @@ class PlanStanding:
     @classmethod
     def decode(cls, data: bytes, path: str) -> PlanStanding:
         with decoding("a plan's standing", path):
-            fields = json.loads(data)
+            fields = parse_json(data)
             check_schema_version(fields, STANDING_SCHEMA_VERSION, path)
+            require_types(cls, fields)
+            _require_moment(fields["at_ms"])
             switches = fields["switches"]
+            if switches is not None and not switches["put"].keys() <= switches["found"].keys():
+                raise ValueError("switches: it is not told what was found for each key that was put")
             return cls(
                 **fields
                 | {
                     "state": RunState(fields["state"]),
                     "switches": None if switches is None else NativeSwitches(**switches),
-                    "own_changes": tuple((int(czxid), int(version)) for czxid, version in fields["own_changes"]),
+                    "own_changes": tuple((czxid, version) for czxid, version in fields["own_changes"]),
                 }
             )
 
@@ -164,5 +172,11 @@ class RunRecord:
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> RunRecord:
         check_schema_version(fields, RUN_SCHEMA_VERSION, uri)
         with decoding("a run", uri):
+            require_types(cls, fields)
             results = tuple(StepResult(**{**r, "state": StepState(r["state"])}) for r in fields["results"])
             return cls(**{**fields, "state": RunState(fields["state"]), "results": results})
+
+
+def _require_moment(at_ms: int) -> None:
+    if not 0 <= at_ms <= LATEST_MS:
+        raise ValueError(f"at_ms = {at_ms} is no moment")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import Any
 from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import parse_json, require_types
 from evenkeel.model.run import RunRecord, RunState, StepResult, StepState
 
 EVENT_SCHEMA_VERSION = 1
@@ -65,8 +65,9 @@ class RunEvent:
     @classmethod
     def decode(cls, line: bytes, uri: str) -> RunEvent:
         with decoding("an event of a run", uri):
-            fields = json.loads(line)
+            fields = parse_json(line)
             check_schema_version(fields, EVENT_SCHEMA_VERSION, uri)
+            require_types(cls, fields)
             return cls(**fields | {"decision": Decision(fields["decision"])})
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import MALFORMED, is_whole, parse_json, show
 
 
 class ServiceUnitState(StrEnum):
@@ -75,18 +76,49 @@ class ServiceUnitRecord:
     def decode(cls, data: bytes, path: str) -> ServiceUnitRecord:
         remedy = "let Pulsar's leader repair the node, or correct it by hand, then try again"
         try:
-            fields = json.loads(data)
-            children = fields.get("splitServiceUnitToDestBroker")
+            fields = parse_json(data)
             return cls(
                 state=ServiceUnitState(fields["state"]),
-                timestamp_ms=int(fields["timestamp"]),
-                version_id=int(fields["versionId"]),
-                destination=fields.get("dstBroker") or None,
-                source=fields.get("sourceBroker") or None,
-                children=None if children is None else dict(children),
-                force=bool(fields.get("force", False)),
+                timestamp_ms=_whole(fields, "timestamp"),
+                version_id=_whole(fields, "versionId"),
+                destination=_text(fields, "dstBroker"),
+                source=_text(fields, "sourceBroker"),
+                children=_children(fields, "splitServiceUnitToDestBroker"),
+                force=_flag(fields, "force"),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except MALFORMED as error:
             raise InputError(f"{path} holds no service-unit record ({error})", remedy) from error
         except InputError as error:
             raise InputError(f"{path} holds no service-unit record ({error.cause})", remedy) from error
+
+
+def _whole(fields: Mapping[str, Any], name: str) -> int:
+    value: int = fields[name]
+    if not is_whole(value):
+        raise TypeError(f"{name} = {show(value)} is not a whole number")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    """A broker, or a child's range; one that is absent, null or empty is none."""
+    value = fields.get(name)
+    # Half a surrogate pair and control characters are JSON too, but name no broker.
+    if value is not None and not (isinstance(value, str) and value.isprintable()):
+        raise TypeError(f"{name} = {show(value)} is not a text")
+    return value or None
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{name} = {show(value)} is neither true nor false")
+    return bool(value)
+
+
+def _children(fields: Mapping[str, Any], name: str) -> dict[str, str | None] | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not all(map(str.isprintable, value)):
+        raise TypeError(f"{name} = {show(value)} is not a map of texts")
+    return {child: _text(value, child) for child in value}
