@@ -8,6 +8,7 @@ from typing import Protocol
 
 from evenkeel.model.errors import EvenkeelError
 from evenkeel.model.observation import BundleView, StepStart
+from evenkeel.model.plan import Step
 from evenkeel.model.run import JournalEntry, PlanStanding, StepState
 
 
@@ -30,6 +31,10 @@ class ClusterView(Protocol):
 
     def changed_policies(self, planned: Mapping[str, int | None]) -> Sequence[str]:
         """Policy nodes that other hands have changed since they had these versions; None stands for no node."""
+        ...
+
+    def draining(self) -> frozenset[str]:
+        """The brokers that an operator wants empty now: none of them may receive anything."""
         ...
 
     def stopped_by(self) -> str | None:
@@ -100,9 +105,14 @@ class GuardedWriter(StandingKeeper, Protocol):
     def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
         """Start steps and journal them; answers by order those that were not begun, for sure, and why.
 
-        A RefusedError speaks of one step: its bundle or its destination has changed. A FencedOutError, or any other
-        error, is the end of the writer.
+        A RefusedError speaks of one step: its bundle or its destination has changed. A NotDoneError does too: the step
+        got lost on its way, and may begin once it is proved anew. A FencedOutError, or any other error, is the end of
+        the writer.
         """
+        ...
+
+    def drive_home(self, step: Step) -> None:
+        """Remind the cluster of a destination that it only notes and has not honoured yet; changes nothing else."""
         ...
 
     def conclude(self, entries: Sequence[JournalEntry]) -> None:

@@ -15,7 +15,7 @@ from evenkeel.adapters.fenced_transactions import FencedWrite, Finding, find_out
 from evenkeel.adapters.guarded_writer import Journal
 from evenkeel.adapters.zookeeper import Node, ZooKeeperSession, create, set_data
 from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
-from evenkeel.model.errors import RefusedError, SessionLostError
+from evenkeel.model.errors import NotDoneError, RefusedError, SessionLostError
 from evenkeel.model.run import JournalEntry, StepState
 from evenkeel.model.settings import Settings
 from support.cutting_proxy import CuttingProxy
@@ -89,7 +89,7 @@ def test_step_whose_answer_got_lost_is_found_done_and_not_done_twice(
     assert journal.entries(PLAN) == {0: entry(epoch)}
 
 
-def test_step_that_never_arrived_is_sent_again_on_the_same_session(
+def test_step_that_never_arrived_is_to_be_proved_anew_on_the_same_session(
     session: ZooKeeperSession, proxy: CuttingProxy, home: str, client: KazooClient
 ) -> None:
     fence = Fence(session, home, SETTINGS)
@@ -98,8 +98,12 @@ def test_step_that_never_arrived_is_sent_again_on_the_same_session(
     journal.open(PLAN)
     before = session.session_id
     proxy.lose_answer_to(b"after-the-step", swallow=True)
-    journal.write(entry(epoch), [set_data("bundle", f"{home}/bundle", b"after-the-step", 0)])
+    with pytest.raises(NotDoneError, match="step 0 got lost on its way to ZooKeeper"):
+        journal.write(entry(epoch), [set_data("bundle", f"{home}/bundle", b"after-the-step", 0)])
     assert proxy.cuts == 1
+    assert client.get(f"{home}/bundle")[1].version == 0, "its bytes have grown old, and are not sent again"
+    assert journal.entries(PLAN) == {}
+    journal.write(entry(epoch), [set_data("bundle", f"{home}/bundle", b"proved anew", 0)])
     assert client.get(f"{home}/bundle")[1].version == 1
     assert session.session_id == before
 

@@ -13,18 +13,22 @@ from typing import Any
 import pytest
 
 from evenkeel.adapters.cluster_view import ZooKeeperClusterView
+from evenkeel.adapters.draining import Draining
 from evenkeel.adapters.guarded_writer import Journal
 from evenkeel.adapters.plans import PlanStore
 from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.snapshots import SnapshotStore
+from evenkeel.adapters.zookeeper import ZooKeeperSession
 from evenkeel.model.errors import InputError, RefusedError, UnavailableError
 from evenkeel.model.moments import parse_time
+from evenkeel.model.orders import Order
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.model.snapshot import Broker, LoadManager
 from evenkeel.stages.apply import apply_plan
 from evenkeel.stages.snapshot import take_snapshot
 from evenkeel.stages.verify import verify_run
+from support.cutting_proxy import CuttingProxy
 from support.plans import make_transfers, rows, store_plan
 from support.scenes import SETTINGS, Scene
 from support.waiting import eventually
@@ -167,6 +171,52 @@ def test_kill_switch_stops_the_run_before_its_first_step(stage: Callable[..., Sc
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_broker_that_was_marked_for_draining_since_the_plan_receives_nothing(
+    stage: Callable[..., Scene], kind: str
+) -> None:
+    scene = stage(kind)
+    plan_id = scene.plan(4)
+    marked = str(PlanStore(scene.lake).load(plan_id).steps[0].destination)
+    with ZooKeeperSession(scene.connection.zookeeper, 2.0, 5.0) as session:
+        Draining(session, scene.connection).mark([marked], Order("operator", "2026-11-16T00:00:00Z", "maintenance"))
+    state, results, detail = scene.apply(plan_id)
+    assert state is RunState.DONE, detail
+    for result in results:
+        is_marked = result.destination == marked
+        assert result.state is (StepState.SKIPPED if is_marked else StepState.SETTLED), result
+        assert (result.detail == f"broker {marked} is being drained") is is_marked
+
+
+def test_kill_switch_leaves_pulsars_balancer_alone(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    plan_id = scene.plan(2)
+    before = scene.client.exists(scene.switches_path).version
+    scene.client.create(f"{scene.connection.home}/stop", b"", makepath=True)
+    assert scene.apply(plan_id)[0] is RunState.STOPPED
+    assert scene.client.exists(scene.switches_path).version == before
+
+
+def test_step_that_got_lost_on_its_way_is_proved_anew(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage()
+    plan_id = scene.plan(3)
+    with CuttingProxy(scene.connection.zookeeper) as proxy:
+        proxy.lose_answer_to(b"Releasing", swallow=True)
+        through_proxy = dataclasses.replace(scene.connection, zookeeper=proxy.connect_string)
+        looks: list[Sequence[str]] = []
+        look = ZooKeeperClusterView.look
+        monkeypatch.setattr(
+            ZooKeeperClusterView, "look", lambda view, bundles: looks.append(bundles) or look(view, bundles)
+        )
+        run = apply_plan(scene.lake, plan_id, through_proxy, SETTINGS)
+        assert proxy.cuts == 1
+    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 3), run.detail
+    canary = run.results[0].bundle
+    assert looks.count([canary]) >= 2, "what was proved before the connection was lost has grown old"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_dry_run_proves_every_step_and_writes_nothing(stage: Callable[..., Scene], kind: str) -> None:
     scene = stage(kind)
     plan_id = scene.plan(4)
@@ -267,6 +317,26 @@ def test_intent_whose_call_was_never_made_is_called_by_the_next_run(
     second = apply_plan(scene.lake, plan_id, scene.connection, quick)
     assert (second.state, [r.state for r in second.results]) == (RunState.DONE, [StepState.SETTLED])
     assert [entry["epoch"] for entry in scene.journal(plan_id)] == [second.epoch]
+
+
+def test_intent_whose_call_took_effect_without_a_lookup_is_driven_home_by_the_next_run(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage("modular", clients_look_up_after_s=600.0)
+    plan_id = scene.plan(1)
+
+    def die(*_: object) -> None:
+        raise UnavailableError("the writer is gone before it could look the bundle up", "see why")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PulsarAdmin, "_drive_home", die)
+        first = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    assert (first.state, [r.state for r in first.results]) == (RunState.STOPPED, [StepState.INTENDED])
+    quick = dataclasses.replace(SETTINGS, admin_call_timeout_s=1.0)
+    second = apply_plan(scene.lake, plan_id, scene.connection, quick)
+    (result,) = second.results
+    assert (second.state, result.state) == (RunState.DONE, StepState.SETTLED), result
+    assert scene.fleet.owner_of(result.bundle) == result.destination
 
 
 def test_writer_that_was_stopped_between_intent_and_call_for_long_makes_no_call(

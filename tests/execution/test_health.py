@@ -120,13 +120,17 @@ def test_broker_that_restarts_during_the_run_stops_the_line(stage: Callable[...,
     assert [result.state for result in run.results] == [StepState.SETTLED]
 
 
-def test_cluster_without_a_leader_stops_the_line(stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_without_a_leader_stops_the_line_also_when_the_plan_is_applied_again(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = stage()
     plan_id = scene.plan(3)
-    monkeypatch.setattr(ZooKeeperClusterView, "leader", lambda view: None)
-    run = scene.run(plan_id)
-    assert (run.state, len(run.results)) == (RunState.STOPPED, 1)
-    assert "no broker leads the cluster now" in run.detail
+    before_the_canary = iter(["b00.fleet:8080"])
+    monkeypatch.setattr(ZooKeeperClusterView, "leader", lambda view: next(before_the_canary, None))
+    for _ in range(2):
+        run = scene.run(plan_id)
+        assert (run.state, len(run.results)) == (RunState.STOPPED, 1)
+        assert "no broker leads the cluster now" in run.detail
 
 
 @pytest.mark.parametrize("kind", ["extensible", "modular"])

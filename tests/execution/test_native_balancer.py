@@ -18,6 +18,7 @@ from evenkeel.adapters.runs import RunStore
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.run_events import Decision
 from evenkeel.stages.apply import apply_plan
+from support.lost_sessions import decisions_of, expire, warnings_of
 from support.scenes import SETTINGS, SWITCHES_OF_FLEET, Scene
 
 SETTINGS_ONE_AT_A_TIME = dataclasses.replace(SETTINGS, in_flight_steps=1)
@@ -196,3 +197,94 @@ def test_window_that_ends_in_mid_wave_lets_no_further_step_begin(stage: Callable
     begun = [e.at for e in RunStore(scene.lake).read_events(run.run_id) if e.decision is Decision.APPLIED]
     assert max(datetime.fromisoformat(at) for at in begun) < until
     assert scene.switches() == SWITCHES_OF_FLEET
+
+
+@pytest.mark.parametrize("kind", ["extensible", "modular"])
+def test_run_tells_that_it_gave_pulsars_balancer_back(stage: Callable[..., Scene], kind: str) -> None:
+    scene = stage(kind)
+    told = decisions_of(scene, scene.run(scene.plan(2)))
+    assert told[-2:] == [Decision.RESTORED, Decision.ENDED]
+    assert told.count(Decision.RESTORED) == 1
+
+
+def test_run_that_changed_no_switch_does_not_tell_that_it_gave_one_back(stage: Callable[..., Scene]) -> None:
+    scene = stage()
+    told = decisions_of(scene, scene.run(scene.plan(1), pause_native_balancer=False))
+    assert Decision.RESTORED not in told
+
+
+def once_paused(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, deed: Callable[[ZooKeeperClusterView], object]
+) -> list[bool]:
+    """Do something, once, while Pulsar's switches are off and a step is under way."""
+    done: list[bool] = []
+    waits = ZooKeeperClusterView.next_changes
+
+    def wait_and_meddle(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
+        if not done and PAUSED.items() <= (scene.switches() or {}).items():
+            done.append(True)
+            deed(view)
+        return waits(view, timeout_s)
+
+    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", wait_and_meddle)
+    return done
+
+
+@pytest.mark.parametrize("kind", ["extensible", "modular"])
+@pytest.mark.parametrize("deleted", ["", "/plans"])
+def test_switches_come_back_although_somebody_deletes_evenkeels_own_nodes(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch, kind: str, deleted: str
+) -> None:
+    scene = stage(kind, hand_over_delay_s=0.3)
+    scene.client.set(scene.switches_path, json.dumps(FORMER).encode())
+    plan_id = scene.plan(3)
+    target = f"{scene.connection.home}{deleted}" if deleted else scene.connection.evenkeel_root
+    done = once_paused(scene, monkeypatch, lambda view: scene.client.delete(target, recursive=True))
+    run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS_ONE_AT_A_TIME)
+    assert (done, run.state) == ([True], RunState.STOPPED)
+    assert scene.switches() == FORMER
+    (warning,) = warnings_of(scene, run)
+    assert warning.startswith(f"the standing of plan {plan_id[:12]} was deleted while its run was under way")
+    assert decisions_of(scene, run).count(Decision.RESTORED) == 1
+    standing = scene.standing(plan_id)
+    assert (standing.state, standing.switches) == (RunState.STOPPED, None)
+    assert scene.client.exists(f"{scene.connection.home}/writer") is None
+
+
+def test_switches_that_nobody_knows_any_more_are_named_with_what_to_do(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage(hand_over_delay_s=0.3)
+    plan_id = scene.plan(3)
+
+    def expire_and_delete(view: ZooKeeperClusterView) -> None:
+        expire(view)
+        scene.client.delete(scene.connection.evenkeel_root, recursive=True)
+
+    done = once_paused(scene, monkeypatch, expire_and_delete)
+    run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS_ONE_AT_A_TIME)
+    assert (done, run.state) == ([True], RunState.LOST)
+    assert scene.switches() == PAUSED
+    (warning,) = warnings_of(scene, run)
+    assert all(switch in warning for switch in SWITCHES)
+    assert "pulsar-admin brokers get-all-dynamic-config" in warning
+    assert Decision.RESTORED not in decisions_of(scene, run)
+
+
+def test_another_writer_in_the_deleted_ones_place_is_not_disturbed_and_the_switches_are_named(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage(hand_over_delay_s=0.3)
+    plan_id = scene.plan(3)
+    writer = f"{scene.connection.home}/writer"
+
+    def delete_and_take_its_place(view: ZooKeeperClusterView) -> None:
+        scene.client.delete(scene.connection.evenkeel_root, recursive=True)
+        scene.client.create(writer, b"somebody", ephemeral=True, makepath=True)
+
+    done = once_paused(scene, monkeypatch, delete_and_take_its_place)
+    run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS_ONE_AT_A_TIME)
+    assert (done, run.state) == ([True], RunState.STOPPED)
+    assert scene.client.get(writer)[0] == b"somebody"
+    (warning,) = warnings_of(scene, run)
+    assert all(switch in warning for switch in SWITCHES)

@@ -172,6 +172,12 @@ def test_what_a_kind_of_step_needs_before_it(planned: Step, boundaries: set[int]
     assert find_obstacle(planned, owned(BUNDLE, "a:1"), {"a:1": 10, "c:1": 30}, boundaries) == obstacle
 
 
+def test_broker_that_is_being_drained_receives_nothing_and_may_give() -> None:
+    proved = [(TRANSFER, ["c:1"]), (TRANSFER, ["a:1"]), (UNLOAD, ["a:1"])]
+    found = [find_obstacle(s, owned(BUNDLE, "a:1"), {"a:1": 10, "c:1": 30}, draining=marked) for s, marked in proved]
+    assert found == ["broker c:1 is being drained", None, None]
+
+
 @pytest.mark.parametrize(
     ("planned", "views", "boundaries", "state"),
     [
@@ -183,7 +189,7 @@ def test_what_a_kind_of_step_needs_before_it(planned: Step, boundaries: set[int]
         (UNLOAD, [bare(BUNDLE, FREE)], (), StepState.SETTLED),
         (UNLOAD, [bare(BUNDLE, GONE)], (), StepState.SETTLED),
         (UNLOAD, [owned(BUNDLE, "d:1", 9)], (), StepState.SETTLED),
-        (UNLOAD, [owned(BUNDLE, "a:1", 9)], (), StepState.FAILED),
+        (UNLOAD, [owned(BUNDLE, "a:1", 9)], (), StepState.SETTLED),
         (SPLIT, [bare(BUNDLE, GONE), owned(LOWER, "a:1", 1), owned(UPPER, "a:1", 1)], RING | {CUT}, StepState.SETTLED),
         (SPLIT, [bare(BUNDLE, GONE), owned(LOWER, "a:1", 1), owned(UPPER, "a:1", 1)], RING, None),
         (SPLIT, [bare(BUNDLE, GONE), owned(LOWER, "a:1", 1), bare(UPPER, GONE)], RING | {CUT}, None),

@@ -11,6 +11,7 @@ from evenkeel.execution.decisions import DecisionLog
 from evenkeel.execution.way_out import clear_up
 from evenkeel.model.errors import RefusedError
 from evenkeel.model.run import NativeSwitches, PlanStanding, RunState
+from evenkeel.model.run_events import Decision
 from evenkeel.stages.apply import SystemClock
 
 SWITCHES = NativeSwitches({"shedding": "true"}, {"shedding": "false"}, made_node=False)
@@ -47,9 +48,11 @@ class Keeper:
         self.told.append("release")
 
 
-def clear(keeper: Keeper) -> DecisionLog:
+def clear(keeper: Keeper, *told: Decision) -> DecisionLog:
     decisions = DecisionLog(SystemClock(), "a")
     decisions.epoch = ENDED.epoch
+    for decision in told:
+        decisions.tell(decision)
     clear_up(keeper, ENDED, decisions)
     return decisions
 
@@ -86,3 +89,27 @@ def test_living_writer_is_an_answer_once_it_has_cleared_up_and_a_refusal_before(
     clear(Keeper({"a": RUNNING}, replace(RUNNING, epoch=8), is_held=True))
     with pytest.raises(RefusedError):
         clear(Keeper({"a": RUNNING}, is_held=True))
+
+
+def told_by(decisions: DecisionLog) -> list[Decision]:
+    return [event.decision for event in decisions.events]
+
+
+def test_clearing_up_tells_that_pulsars_balancer_was_given_back() -> None:
+    assert told_by(clear(Keeper({"a": RUNNING}))) == [Decision.FENCED_IN, Decision.RESTORED]
+    assert told_by(clear(Keeper({"a": replace(RUNNING, switches=None)}))) == [Decision.FENCED_IN]
+
+
+@pytest.mark.parametrize("found", [{}, {"a": replace(ENDED, epoch=1, state=RunState.DONE)}])
+def test_standing_that_was_deleted_with_the_switches_off_is_warned_of(found: dict[str, PlanStanding]) -> None:
+    assert told_by(clear(Keeper(dict(found)), Decision.PAUSED)) == [Decision.PAUSED, Decision.WARNED]
+
+
+@pytest.mark.parametrize("found", [{"a": ENDED}, {"a": replace(ENDED, epoch=5)}])
+def test_standing_that_is_there_is_not_warned_of(found: dict[str, PlanStanding]) -> None:
+    assert told_by(clear(Keeper(dict(found)), Decision.PAUSED)) == [Decision.PAUSED]
+
+
+def test_switches_that_were_given_back_before_the_standing_was_deleted_are_not_warned_of() -> None:
+    told = (Decision.PAUSED, Decision.RESTORED)
+    assert told_by(clear(Keeper({}), *told)) == list(told)

@@ -11,7 +11,7 @@ from evenkeel.model.run import StepState
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import PolicyDocument
 from evenkeel.planning.by_hand import KnownCluster
-from evenkeel.planning.inverse import Deed, plan_way_back
+from evenkeel.planning.inverse import Deed, is_left_to_undo, plan_way_back
 from support import small_cluster
 from support.by_hand import PLAN_ID, deed, known, pinned_to
 from support.small_cluster import B01, B02, B03, change
@@ -106,6 +106,22 @@ def test_former_owner_that_may_not_have_it_is_told() -> None:
     assert left(known(brokers=stopping), [deed(0, FIRST, B03, B01)])[0] == "not-active"
     pinned = known(documents=[pinned_to("b01.fleet")])
     assert left(pinned, [deed(0, FIRST, B03, B01)])[0] == "not-eligible"
+
+
+def test_what_waits_for_its_former_owner_or_is_in_flight_is_still_left_to_undo() -> None:
+    in_flight = change(small_cluster.bundles(), "bundle", FIRST, state="Splitting")
+    assert is_left_to_undo(plan_way_back(known(), PLAN_ID, [deed(0, FIRST, B03, B01)]))
+    assert is_left_to_undo(plan_way_back(known(), PLAN_ID, [deed(0, FIRST, "b9:8080", B01)]))
+    assert is_left_to_undo(plan_way_back(known(bundles=in_flight), PLAN_ID, [deed(0, FIRST, B03, B01)]))
+
+
+def test_what_is_back_or_moved_on_or_cannot_be_undone_is_not_left_to_undo() -> None:
+    deeds = [
+        deed(0, FIRST, B01, B02),
+        deed(1, SECOND, B03, B02),
+        deed(2, THIRD, B01, None, kind=StepKind.UNLOAD),
+    ]
+    assert not is_left_to_undo(plan_way_back(known(), PLAN_ID, deeds))
 
 
 def test_step_that_would_crowd_a_group_again_stays_and_the_others_go() -> None:

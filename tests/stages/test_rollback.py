@@ -30,6 +30,7 @@ from evenkeel.model.snapshot import Bundle
 from evenkeel.model.verdict import Check, Verdict
 from evenkeel.planning.manual import Wish
 from evenkeel.stages.apply import apply_plan
+from evenkeel.stages.drain import mark_brokers, unmark_brokers
 from evenkeel.stages.manual import plan_by_hand
 from evenkeel.stages.rollback import plan_rollback
 from evenkeel.stages.runs import ListedRun, list_runs
@@ -123,6 +124,50 @@ def test_rollback_that_was_never_begun_may_be_planned_anew(scene: Scene) -> None
     first = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
     second = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
     assert len(first.steps) == len(second.steps) == 3
+
+
+def test_what_a_first_rollback_had_to_leave_goes_back_with_a_second(scene: Scene) -> None:
+    run = scene.apply(scene.store_run_plan(3))
+    away = run.results[0].source
+    stays = {result.bundle for result in run.results if result.source == away}
+    others = {result.bundle for result in run.results} - stays
+    assert others, "the run took from several brokers"
+    mark_brokers(scene.connection, [away], "ada", "a new disk")
+    first = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert {step.bundle for step in first.steps} == others
+    assert {(row.bundle, row.rule) for row in first.rejections} == {(bundle, "not-active") for bundle in stays}
+    assert scene.apply(first.plan_id).count(StepState.SETTLED) == len(others)
+    too_early = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert (too_early.steps, {row.bundle for row in too_early.rejections}) == ([], stays), "told why, not refused"
+    unmark_brokers(scene.connection, [away])
+    second = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert {(step.bundle, step.destination) for step in second.steps} == {(bundle, away) for bundle in stays}
+    assert scene.apply(second.plan_id).count(StepState.SETTLED) == len(stays)
+    with pytest.raises(RefusedError, match="was rolled back already, by plan"):
+        plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+
+
+def test_bundle_that_went_back_and_was_brought_again_by_another_hand_stays(scene: Scene) -> None:
+    run = scene.apply(scene.store_run_plan(1))
+    (moved,) = run.results
+    way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    scene.apply(way_back.plan_id)
+    wish = Wish(StepKind.TRANSFER, moved.bundle, "bob", destination=moved.destination)
+    assert scene.apply(plan_by_hand(scene.lake, scene.connection, SETTINGS, wish).plan_id).state is RunState.DONE
+    with pytest.raises(RefusedError, match="was rolled back already, by plan"):
+        plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+
+
+def test_run_whose_rollback_was_rolled_back_can_be_rolled_back_once_more(scene: Scene) -> None:
+    run = scene.apply(scene.store_run_plan(1))
+    (moved,) = run.results
+    there_and_back = run.run_id
+    for _ in range(2):
+        way_back = plan_rollback(scene.lake, there_and_back, scene.connection, SETTINGS)
+        there_and_back = scene.apply(way_back.plan_id).run_id
+    assert eventually(lambda: scene.fleet.owner_of(moved.bundle) == moved.destination)
+    (step,) = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS).steps
+    assert (step.bundle, step.destination) == (moved.bundle, moved.source)
 
 
 def test_killed_run_without_a_record_is_listed_and_goes_back_by_its_journal(scene: Scene) -> None:

@@ -88,6 +88,8 @@ class ZooKeeperClusterView:
         self._is_stop_watched = threading.Event()
         self._incarnations: dict[str, int | None] = {}
         self._registered_as_of: int | None = None
+        self._draining: frozenset[str] = frozenset()
+        self._drained_as_of: int | None = None
 
     def incarnations(self, brokers: Collection[str]) -> Mapping[str, int]:
         # The parent's pzxid moves whenever a broker registers or leaves, so one small answer proves all that is known.
@@ -109,6 +111,16 @@ class ZooKeeperClusterView:
                 if planned[path] not in self._versions(path, node):
                     changed.append(path)
         return changed
+
+    def draining(self) -> frozenset[str]:
+        # As with registrations: the parent's pzxid moves with every mark.
+        home = f"{self._connection.home}/draining"
+        stat = self._session.stat(home)
+        as_of = None if stat is None else int(stat.pzxid)
+        if as_of != self._drained_as_of:
+            self._draining = frozenset(self._session.children(home))
+            self._drained_as_of = as_of
+        return self._draining
 
     def stopped_by(self) -> str | None:
         # Pulling the switch raises the fence too, so a late word of the watch lets no step through.

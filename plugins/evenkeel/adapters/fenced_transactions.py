@@ -4,7 +4,10 @@ Each has a witness: a node that it writes, whose bytes nobody else would write. 
 
     witness has the bytes                       ──▶ done
     witness has not, a guarded node has moved   ──▶ changed by another: refused, as if ZooKeeper had said so
-    witness has not, all guarded nodes stand    ──▶ not done: it may be sent again, for it is still conditional
+    witness has not, all guarded nodes stand    ──▶ not done
+
+What was not done may be sent again, for it is still conditional; but not if it has grown old meanwhile: a step carries
+the time at which it was proved, and has to be proved anew.
 
 The nodes are read after a `sync`, so whatever was sent before has happened by then, or never will.
 """
@@ -22,6 +25,7 @@ from evenkeel.adapters.zookeeper import Node, Operation, TransactionRefusedError
 
 MOST_ATTEMPTS = 3
 ANY_VERSION = -1
+Answer = TransactionRefusedError | UnconfirmedError | None
 
 
 class Finding(StrEnum):
@@ -70,45 +74,39 @@ class FencedTransactions:
         self._fence = fence
 
     def commit(self, write: FencedWrite) -> None:
-        """Do one write, or raise why not."""
-        (refusal,) = self.commit_all([write])
-        if refusal is not None:
-            raise refusal
+        """Do one write, a few times if need be, or raise why not."""
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            (answer,) = self.commit_once([write])
+            if answer is None:
+                return
+            if attempt == MOST_ATTEMPTS or not isinstance(answer, UnconfirmedError):
+                raise answer
 
-    def commit_all(self, writes: Sequence[FencedWrite]) -> list[TransactionRefusedError | None]:
-        """Send writes one behind the other; answers the refusal of each that ZooKeeper, or another hand, refused."""
-        answers: dict[int, TransactionRefusedError | None] = {}
-        pending = list(range(len(writes)))
-        for _ in range(MOST_ATTEMPTS):
-            proofs = self._fence.proofs()
-            outcomes = self._session.commit_all([[*proofs, *writes[index].operations] for index in pending])
-            unknown = []
-            for index, outcome in zip(pending, outcomes, strict=True):
-                if isinstance(outcome, UnconfirmedError):
-                    unknown.append((index, outcome))
-                else:
-                    answers[index] = outcome
-            if not unknown:
-                return [answers[index] for index in range(len(writes))]
+    def commit_once(self, writes: Sequence[FencedWrite]) -> list[Answer]:
+        """Send writes one behind the other; answers why each of them that was not done was not.
+
+        A TransactionRefusedError is a refusal of ZooKeeper, or of another hand. An UnconfirmedError says that the write
+        got lost, and surely did not happen.
+        """
+        proofs = self._fence.proofs()
+        answers: list[Answer] = list(self._session.commit_all([[*proofs, *write.operations] for write in writes]))
+        unknown = [index for index, answer in enumerate(answers) if isinstance(answer, UnconfirmedError)]
+        if unknown:
             self._session.await_connection()
-            pending = self._settle(writes, [index for index, _ in unknown], answers)
-            last = unknown[-1][1]
-        if pending:
-            raise last
-        return [answers[index] for index in range(len(writes))]
+            for index, finding in self._settle(writes, unknown).items():
+                answers[index] = finding
+        return answers
 
     def _settle(
-        self, writes: Sequence[FencedWrite], unknown: Sequence[int], answers: dict[int, TransactionRefusedError | None]
-    ) -> list[int]:
-        """Find out what became of writes; answers those that plainly did not happen."""
+        self, writes: Sequence[FencedWrite], unknown: Sequence[int]
+    ) -> dict[int, TransactionRefusedError | None]:
+        """Find out what became of writes; those that plainly did not happen have no answer."""
         paths = sorted({path for index in unknown for path in (writes[index].witness, *writes[index].guards)})
         nodes = dict(zip(paths, self._session.read_latest(paths), strict=True))
-        not_done = []
+        found: dict[int, TransactionRefusedError | None] = {}
         for index in unknown:
             finding, name = find_outcome(writes[index], nodes)
-            if finding is Finding.NOT_DONE:
-                not_done.append(index)
-            else:
+            if finding is not Finding.NOT_DONE:
                 changed = finding is Finding.CHANGED
-                answers[index] = TransactionRefusedError(name, BadVersionError()) if changed else None
-        return not_done
+                found[index] = TransactionRefusedError(name, BadVersionError()) if changed else None
+        return found

@@ -8,8 +8,15 @@ from kazoo.exceptions import NodeExistsError
 
 from evenkeel.adapters.fence import Fence
 from evenkeel.adapters.fenced_transactions import FencedTransactions, FencedWrite
-from evenkeel.adapters.zookeeper import Operation, TransactionRefusedError, ZooKeeperSession, create, set_data
-from evenkeel.model.errors import EvenkeelError, FencedOutError, InputError, RefusedError
+from evenkeel.adapters.zookeeper import (
+    Operation,
+    TransactionRefusedError,
+    UnconfirmedError,
+    ZooKeeperSession,
+    create,
+    set_data,
+)
+from evenkeel.model.errors import EvenkeelError, FencedOutError, InputError, NotDoneError, RefusedError
 from evenkeel.model.run import JournalEntry
 
 # A transaction must stay far below the megabyte that a server takes in one request.
@@ -53,21 +60,24 @@ class Journal:
             raise refusal
 
     def write_each(self, writes: Sequence[tuple[JournalEntry, Sequence[Operation]]]) -> list[EvenkeelError | None]:
-        """Write entries, each with its own effects, one behind the other; answers why some were refused.
+        """Write entries, each with its own effects, one behind the other; answers why some were not written.
 
-        A RefusedError is a matter of that one entry; any other, and a FencedOutError, is one of the whole writer.
+        A RefusedError is a matter of that one entry; any other, and a FencedOutError, is one of the whole writer. A
+        NotDoneError says that the entry got lost: what it speaks of has to be proved anew.
         """
         prepared = [
             FencedWrite((*effects, self._record(entry)), self._path(entry.plan_id, entry.order), entry.encode())
             for entry, effects in writes
         ]
         answers: list[EvenkeelError | None] = []
-        for (entry, _), refusal in zip(writes, self._transactions.commit_all(prepared), strict=True):
-            if refusal is None:
+        for (entry, _), answer in zip(writes, self._transactions.commit_once(prepared), strict=True):
+            if answer is None:
                 self._known.add((entry.plan_id, entry.order))
                 answers.append(None)
+            elif isinstance(answer, UnconfirmedError):
+                answers.append(NotDoneError(f"step {entry.order} got lost on its way to ZooKeeper", answer.remedy))
             else:
-                answers.append(self._fence.explain(refusal) or _explain(refusal, entry))
+                answers.append(self._fence.explain(answer) or _explain(answer, entry))
         return answers
 
     def write_together(self, entries: Sequence[JournalEntry]) -> None:

@@ -108,6 +108,9 @@ class FencedWriter:
         self._standing = self._guards.native.pause(self._standing)
         return self._standing.switches is not None
 
+    def drive_home(self, step: Step) -> None:
+        """A transaction names the new owner for good: nobody has to be reminded of it."""
+
     def conclude(self, entries: Sequence[JournalEntry]) -> None:
         self._journal.write_together(entries)
 
@@ -186,6 +189,11 @@ class AdminCallWriter(FencedWriter):
             elif error is not None:
                 raise error
         return refusals
+
+    def drive_home(self, step: Step) -> None:
+        """A lookup lets a modular cluster honour the destination that its leader has noted."""
+        if step.destination is not None:
+            self._admin.drive_home(step.bundle, step.destination)
 
     def _call(self, step: Step, deadline_s: float) -> None:
         match step.kind:

@@ -8,7 +8,7 @@ from evenkeel.execution.account import Account, Conclusion
 from evenkeel.execution.assignment import Assignment
 from evenkeel.execution.flights import Flights
 from evenkeel.execution.steps import StepEnd, build_record, children_of, find_obstacle, namespace_of
-from evenkeel.model.errors import EvenkeelError, is_of_one_step
+from evenkeel.model.errors import EvenkeelError, NotDoneError, RefusedError, is_of_one_step
 from evenkeel.model.observation import StepStart
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.run import StepState
@@ -22,8 +22,11 @@ class Departures:
         self._account = account
         self._flights = flights
 
-    def begin(self, batch: Sequence[Step]) -> None:
-        """Prove the steps of a batch, begin those that may, and skip the others; a fatal refusal is raised."""
+    def begin(self, batch: Sequence[Step]) -> list[Step]:
+        """Prove the steps of a batch, begin those that may, and skip the others; a fatal refusal is raised.
+
+        Answers the steps that got lost on their way: they are to be proved anew, for time has passed meanwhile.
+        """
         starts, skipped = self._prove(batch)
         for start in starts:
             # In the air before the call: whatever becomes of it, the run then tells of this step.
@@ -34,6 +37,7 @@ class Departures:
         if fatal is not None:
             raise fatal
         self._account.conclude(skipped)
+        return [start.step for start in starts if isinstance(refusals.get(start.step.order), NotDoneError)]
 
     def _prove(self, batch: Sequence[Step]) -> tuple[list[StepStart], list[Conclusion]]:
         """What is to be written for each step that may begin, and why the others may not."""
@@ -41,11 +45,12 @@ class Departures:
         seen = view.look([step.bundle for step in batch])
         incarnations = view.incarnations({b for step in batch for b in (step.source, step.destination) if b})
         boundaries = view.boundaries({namespace_of(step) for step in batch if step.kind == StepKind.SPLIT})
+        draining = view.draining()
         now_ms = self._assignment.now_ms()
         starts, skipped = [], []
         for step in batch:
             found = seen[step.bundle]
-            obstacle = find_obstacle(step, found, incarnations, boundaries.get(namespace_of(step), ()))
+            obstacle = find_obstacle(step, found, incarnations, boundaries.get(namespace_of(step), ()), draining)
             if obstacle is None:
                 entry = self._account.entry(step, self._assignment.writer.opening_state)
                 starts.append(StepStart(step, found, build_record(step, found, now_ms), entry))
@@ -60,7 +65,7 @@ class Departures:
             refusal = refusals.get(start.step.order)
             if refusal is not None:
                 self._flights.take_out(start.step)
-                if is_of_one_step(refusal):
+                if isinstance(refusal, RefusedError) and is_of_one_step(refusal):
                     skipped.append(Conclusion(start.step, StepEnd(StepState.SKIPPED, refusal.cause)))
             elif self._assignment.is_dry_run:
                 self._flights.take_out(start.step)

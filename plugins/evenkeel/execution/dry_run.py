@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from evenkeel.model.errors import EvenkeelError
 from evenkeel.model.observation import StepStart
+from evenkeel.model.plan import Step
 from evenkeel.model.run import JournalEntry, PlanStanding, StepState
 
 DRY_EPOCH = 0
@@ -40,6 +41,9 @@ class DryWriter:
 
     def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
         return {}
+
+    def drive_home(self, step: Step) -> None:
+        return None
 
     def conclude(self, entries: Sequence[JournalEntry]) -> None:
         return None

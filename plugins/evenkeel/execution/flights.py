@@ -1,7 +1,10 @@
 """The steps under way: each takes off, and lands in its end state, or is found overdue.
 
 take off ──▶ under way ──▶ landed: journalled as settled, or as failed, which stops the line
-                 └──▶ overdue: looked at once more, then failed, or given back to its wave if it may begin again
+                 └──▶ overdue: looked at once more, then failed
+
+An intent of a dead writer is given its call's time-out first. If the bundle has not stirred by then, the call was never
+made, and the step goes back to its wave; else it is driven home, and is overdue like any other.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from evenkeel.model.errors import RunStoppedError
 from evenkeel.model.observation import BundleView
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.run import StepState
+from evenkeel.model.service_unit import ServiceUnitState
 from evenkeel.ports import ClusterView
 
 LONGEST_WAIT_FOR_A_CHANGE_S = 0.5
@@ -23,7 +27,7 @@ LONGEST_WAIT_FOR_A_CHANGE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A step under way; one whose call may be made again goes back to its wave instead of failing."""
+    """A step under way; of one that may begin again nobody knows yet whether its call was made."""
 
     step: Step
     began_s: float
@@ -91,6 +95,8 @@ class Flights:
 
     def settled_and_touched(self) -> list[Step]:
         """Steps that have settled, and whose bundles have changed since anybody asked."""
+        if not self._settled:
+            return []
         self._note_touched(self._view.next_changes(0.0))
         touched, self._touched = sorted(self._touched), set()
         return [self._settled[bundle] for bundle in touched]
@@ -128,11 +134,21 @@ class Flights:
         late = []
         for flight in [self._by_order[order] for order in overdue if order in self._by_order]:
             if flight.may_begin_again:
-                self.take_out(flight.step)
+                self._follow_up(flight.step)
             else:
                 late.append(flight.step)
         # One failure stops the line; the others stay under way for whoever looks next.
         self._finish([self._conclude_late(step) for step in late[:1]])
+
+    def _follow_up(self, step: Step) -> None:
+        """Give an intent back whose call changed nothing; see to it that one with an effect comes to its end."""
+        found = self._view.look([step.bundle])[step.bundle]
+        self.take_out(step)
+        if found.state is ServiceUnitState.OWNED and found.owner == step.source:
+            return
+        self._writer.drive_home(step)
+        self.take_off(step, self._step_deadline_s)
+        self.look_first_at(bundles_of(step))
 
     def _conclude_late(self, step: Step) -> Conclusion:
         found = self._view.look([step.bundle])[step.bundle]

@@ -6,7 +6,7 @@
             └── a proof fails: skipped, with the reason
 
     transfer   Releasing to the destination        ends Owned by the destination
-    unload     Releasing to nobody in particular   ends Free, without a record, or Owned by any other broker
+    unload     Releasing to nobody in particular   ends Free, without a record, or Owned anew by any broker
     split      Splitting into two children         ends with the parent gone, both children Owned, and the cut among
                                                    the namespace's boundaries
 
@@ -56,7 +56,11 @@ def bundles_of(step: Step) -> tuple[str, ...]:
 
 
 def find_obstacle(
-    step: Step, view: BundleView, incarnations: Mapping[str, int], boundaries: Collection[int] = ()
+    step: Step,
+    view: BundleView,
+    incarnations: Mapping[str, int],
+    boundaries: Collection[int] = (),
+    draining: Collection[str] = (),
 ) -> str | None:
     """Say why a step may not begin now; None where everything is as the plan expects."""
     lack = _find_lack(step)
@@ -76,6 +80,8 @@ def find_obstacle(
             return f"broker {broker} is not registered"
         if found != planned:
             return f"broker {broker} has restarted: incarnation {found}, the plan was made for {planned}"
+    if step.destination in draining:
+        return f"broker {step.destination} is being drained"
     return _find_cut_obstacle(step, boundaries) if step.kind == StepKind.SPLIT else None
 
 
@@ -107,7 +113,9 @@ def find_end(step: Step, views: Mapping[str, BundleView], boundaries: Collection
     view = views[step.bundle]
     is_owned = view.state is ServiceUnitState.OWNED
     if is_owned and _is_back(step, view):
-        return StepEnd(StepState.FAILED, f"the bundle came back to {step.source}")
+        # An unload lets the cluster choose, and it may choose the same broker again (FACTS 3.6).
+        state = StepState.SETTLED if step.kind == StepKind.UNLOAD else StepState.FAILED
+        return StepEnd(state, f"the bundle came back to {step.source}")
     match step.kind:
         case StepKind.SPLIT:
             return _find_split_end(step, views, boundaries)

@@ -3,6 +3,7 @@
 EvenkeelError            something a user has to know, with what to do about it
 ├── InputError           an outside document is not what it claims to be
 ├── UnavailableError     an outside system did not answer; trying again may help
+│   └── NotDoneError     a write got lost, and surely did not happen; it may be made again once it is proved anew
 ├── RefusedError         a guard said no; trying again without a change will not help
 │   └── FencedOutError   another writer took over; this one must not write again
 └── RunStoppedError      a run stopped the line; it can be resumed once the cause is understood
@@ -33,6 +34,10 @@ class UnavailableError(EvenkeelError):
     """An outside system did not answer in time."""
 
 
+class NotDoneError(UnavailableError):
+    """A write got lost on its way, and surely did not happen."""
+
+
 class RefusedError(EvenkeelError):
     """A guard refused; nothing was written."""
 
@@ -50,5 +55,5 @@ class SessionLostError(RunStoppedError):
 
 
 def is_of_one_step(error: EvenkeelError) -> bool:
-    """Whether an error speaks of one step alone, so that a run may skip it and go on."""
-    return isinstance(error, RefusedError) and not isinstance(error, FencedOutError)
+    """Whether an error speaks of one step alone, so that a run may skip it, or try it once more, and go on."""
+    return isinstance(error, RefusedError | NotDoneError) and not isinstance(error, FencedOutError)

@@ -16,6 +16,7 @@ from evenkeel.planning.pools import live_broker_ids
 from evenkeel.planning.rules.receiving import Receivers
 
 _UNTOUCHED = (StepState.SKIPPED, StepState.PROVED)
+_FOR_GOOD = frozenset({"split", "unload", "gone", "back", "moved-on"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ def plan_way_back(known: KnownCluster, plan_id: str, deeds: Iterable[Deed]) -> P
         steps.append(make_step(known, StepKind.TRANSFER, bundle, reason, destination=deed.entry.source))
     kept, dropped = _keep_legal(known, steps)
     return draw_up(known, kept, ROLLBACK, [*rejections, *dropped])
+
+
+def is_left_to_undo(made: PlannedCluster) -> bool:
+    """Whether something is still where the run put it, or on its way, so that it goes back now or may later."""
+    return bool(made.steps) or any(row.rule not in _FOR_GOOD for row in made.rejections)
 
 
 def _find_obstacle(known: KnownCluster, receivers: Receivers, deed: Deed) -> tuple[str, str] | None:
