@@ -23,6 +23,8 @@ def seat_giants(placement: Placement, tolerance: float) -> None:
             placement.move(row, seat)
         load = placement.problem.load[row]
         placement.raise_cap(seat, np.where(load > placement.cap[seat], np.ceil(load * (1 + tolerance)), 0))
+        # It has the best seat there is: others leave its broker, not the giant, which would find no other.
+        placement.free[row] = False
 
 
 def _find_giants(placement: Placement) -> Ints:
