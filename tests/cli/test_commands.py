@@ -8,9 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from evenkeel.adapters.lake import Lake
+from evenkeel.cli.app import app
+from evenkeel.model.errors import RefusedError
 from evenkeel.model.settings import Settings
+from evenkeel.model.verdict import Verdict
 from support.commands import evenkeel
 from support.lakes import make_broker, make_bundle, write_snapshot
 from support.plans import make_transfers, store_plan
@@ -157,6 +161,22 @@ def test_help_of_every_command_is_there() -> None:
 def test_help_of_plan_names_the_strategies() -> None:
     listed = " ".join(evenkeel("plan", "--help").out.replace("│", " ").split())
     assert "certified, transfer-shedder, threshold-shedder" in listed
+
+
+def test_deadline_of_plan_is_that_of_its_search(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_import(folder)
+    asked: list[float | None] = []
+
+    def stop_here(*arguments: object) -> None:
+        asked.append(next(each for each in arguments if isinstance(each, Settings)).search_deadline_s)
+        raise RefusedError("this test", "ends before Spark begins")
+
+    monkeypatch.setattr("evenkeel.stages.check.check_snapshot", lambda *_: Verdict("the snapshot", (), "0"))
+    monkeypatch.setattr("evenkeel.stages.plan.request_plan", stop_here)
+    command = ["plan", "--lake", str(folder / "lake"), "--cluster", "lab"]
+    for more in ([], ["--deadline", "2.5"]):
+        assert CliRunner().invoke(app, [*command, *more]).exit_code == 1
+    assert asked == [None, 2.5]
 
 
 def test_command_line_starts_without_the_heavy_libraries() -> None:

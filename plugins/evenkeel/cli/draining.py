@@ -10,10 +10,12 @@ import typer
 
 from evenkeel.adapters.lake import Lake
 from evenkeel.cli.options import (
+    DEFAULT_JOB_DEADLINE_S,
     DEFAULT_MASTER,
     AsJson,
     Cluster,
     ConfigurationStore,
+    JobDeadline,
     LakeUri,
     Master,
     PulsarRoot,
@@ -25,7 +27,6 @@ from evenkeel.cli.options import (
     load_settings,
 )
 from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
-from evenkeel.cli.plans import DEFAULT_DEADLINE_S
 from evenkeel.cli.way import Way
 from evenkeel.model.connection import ClusterConnection
 
@@ -45,9 +46,7 @@ def drain(
     configuration_zookeeper: ConfigurationStore = None,
     settings: SettingsFile = None,
     master: Master = DEFAULT_MASTER,
-    deadline: Annotated[
-        float, typer.Option("--deadline", help="Seconds that each Spark job may take.")
-    ] = DEFAULT_DEADLINE_S,
+    job_deadline: JobDeadline = DEFAULT_JOB_DEADLINE_S,
     logs: Annotated[Path, typer.Option("--logs", help="Where spark-submit's output goes.")] = Path(".evenkeel/logs"),
     yes: Yes = False,
     as_json: AsJson = False,
@@ -65,7 +64,7 @@ def drain(
         with working("marking the brokers") as say:
             mark_brokers(connection, brokers, current_user(), reason)
             say("reading the cluster")
-            stored = plan_drain(way.lake, connection, way.settings, master, logs, deadline, say)
+            stored = plan_drain(way.lake, connection, way.settings, master, logs, job_deadline, say)
         way.note("brokers", brokers)
         if not as_json:
             out.print(f"{escape(', '.join(brokers))} marked for draining; `evenkeel drain --undo` takes the mark away")

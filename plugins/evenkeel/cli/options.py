@@ -18,6 +18,7 @@ from evenkeel.model.settings import Settings
 from evenkeel.model.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
 DEFAULT_MASTER = "local[*]"
+DEFAULT_JOB_DEADLINE_S = 1800.0
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 LakeUri = Annotated[
@@ -46,6 +47,9 @@ ZooKeeperSecurityFile = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve the plan as the current user, without being asked.")]
 Master = Annotated[str, typer.Option("--master", help="Spark master.")]
+JobDeadline = Annotated[
+    float, typer.Option("--job-deadline", help="Seconds that each Spark job may take before it is ended.")
+]
 
 
 _security_file: ContextVar[Path | None] = ContextVar("zookeeper_security", default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +14,11 @@ from evenkeel.adapters.lake import Lake
 from evenkeel.adapters.plans import PlanStore, StoredPlan
 from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.cli.options import (
+    DEFAULT_JOB_DEADLINE_S,
     DEFAULT_MASTER,
     AsJson,
     Cluster,
+    JobDeadline,
     LakeUri,
     Master,
     MaybeLakeUri,
@@ -30,7 +32,6 @@ from evenkeel.cli.pictures import print_balance, print_counterfactual, print_cur
 from evenkeel.model.request import STRATEGIES
 from evenkeel.model.verdict import Verdict
 
-DEFAULT_DEADLINE_S = 1800.0
 PlanReference = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's id, a beginning of it, or its URI.")]
 
 
@@ -44,8 +45,10 @@ def plan(
     settings: SettingsFile = None,
     master: Master = DEFAULT_MASTER,
     deadline: Annotated[
-        float, typer.Option("--deadline", help="Seconds that each Spark job may take.")
-    ] = DEFAULT_DEADLINE_S,
+        float | None,
+        typer.Option("--deadline", min=0.0, help="Seconds for the search of each pool; then the best plan so far."),
+    ] = None,
+    job_deadline: JobDeadline = DEFAULT_JOB_DEADLINE_S,
     logs: Annotated[Path, typer.Option("--logs", help="Where spark-submit's output goes.")] = Path(".evenkeel/logs"),
     as_json: AsJson = False,
 ) -> None:
@@ -56,12 +59,14 @@ def plan(
     with reporting(as_json):
         started_s = time.monotonic()
         store, chosen = Lake(lake), load_settings(settings)
+        if deadline is not None:
+            chosen = replace(chosen, search_deadline_s=deadline)
         with working("checking the snapshot") as say:
             # Chosen once: while the gate judges it, a newer one may come in.
             snapshot_id = SnapshotStore(store).load(cluster, snapshot).snapshot_id
             check_snapshot(store, cluster, snapshot_id, chosen, master).require_passed()
             request = request_plan(store, cluster, snapshot_id, strategy, chosen, uuid.uuid4().hex)
-            answer = run_jobs(store, request, master, logs, deadline, lambda job: say(f"Spark: {job}"))
+            answer = run_jobs(store, request, master, logs, job_deadline, lambda job: say(f"Spark: {job}"))
         seconds = {"solve": answer["seconds"]["solve"], "total": round(time.monotonic() - started_s, 3)}
         stored = PlanStore(store).load(answer["plan_id"])
         if as_json:
