@@ -113,7 +113,9 @@ class PulsarSettings:
     )
     broker_max_topics: int = setting(50_000, "a broker with this many topics takes no more bundles", 0)
     prefer_later_versions: bool = setting(False, "only brokers of the newest version take bundles")
-    failure_domains_enabled: bool = setting(False, "spread anti-affinity groups over failure domains first")
+    failure_domains_enabled: bool = setting(
+        False, "whether Pulsar spreads anti-affinity groups over failure domains first; our own plans always do"
+    )
     distribute_bundles_evenly_enabled: bool = setting(
         True, "spread a namespace's bundles evenly when they are placed (modular manager)"
     )
