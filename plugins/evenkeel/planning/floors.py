@@ -11,6 +11,7 @@ from scipy.sparse import coo_array
 
 from evenkeel.model.load import RESOURCES
 from evenkeel.model.settings import Settings
+from evenkeel.planning.anti_affinity import NO_GROUP, GroupCounts
 from evenkeel.planning.arrays import UNLIMITED, Bools, Ints
 from evenkeel.planning.problem import PoolProblem
 
@@ -34,7 +35,7 @@ class Band:
 
 def find_band(problem: PoolProblem, settings: Settings) -> Band:
     """Compute the lowest reachable peak of each resource of a pool, and the band above it."""
-    peaks = lowest_peaks(problem)
+    peaks = lowest_peaks(problem, find_repairable(problem, settings.broker_max_topics))
     factor_ppb = round((1 + settings.tolerance) * PPB)
     cap, loose = np.full_like(problem.limit, UNLIMITED), np.full_like(problem.limit, UNLIMITED)
     for broker, resource in np.argwhere((problem.limit > 0) & problem.is_member[:, None]):
@@ -52,22 +53,69 @@ def overload_caps(limit: Ints, settings: Settings) -> Ints:
     return np.where(limit > 0, limit * line_ppm // 1_000_000, UNLIMITED)
 
 
-def lowest_peaks(problem: PoolProblem) -> tuple[int, ...]:
+def find_repairable(problem: PoolProblem, topic_limit: int) -> Bools:
+    """Of the bundles that must move those that some broker can take by its topics and by anti-affinity groups."""
+    repairable: Bools = problem.must_move.copy()
+    if not repairable.any():
+        return repairable
+    topic_room = topic_limit - np.bincount(problem.owner, problem.topics, len(problem.broker_ids)).astype(np.int64)
+    receivers = problem.eligible & problem.can_receive
+    most_room = np.where(receivers, topic_room, 0).max(axis=1)
+    repairable &= problem.topics < most_room[problem.eligibility_class]
+    grouped = np.flatnonzero(repairable & (problem.group != NO_GROUP))
+    groups = GroupCounts(problem.group, problem.owner, problem.domain)
+    # Largest first, as the search does it: what several ask for together, the first of them gets.
+    for row in grouped[np.argsort(-problem.load[grouped].max(axis=1), kind="stable")].tolist():
+        group, owner = int(problem.group[row]), int(problem.owner[row])
+        candidates = receivers[problem.eligibility_class[row]] & (problem.topics[row] < topic_room)
+        candidates &= groups.has_room(group, owner)
+        repairable[row] = candidates.any()
+        if repairable[row]:
+            groups.add(group, owner, int(np.argmax(groups.least_crowded(group, candidates))))
+    return repairable
+
+
+def lowest_peaks(problem: PoolProblem, leaving: Bools | None = None) -> tuple[int, ...]:
     """Per resource the least possible highest utilisation in parts per billion, rounded down.
 
-    Only brokers that may receive and whose limit is known take part. What other brokers keep for good, because
-    nothing moves it away, is left out, which can only lower the answer.
+    Only brokers that may receive and whose limit is known take part. `leaving` are the bundles that leave owners that
+    may not keep them: all that must, unless told. What other brokers keep for good is left out.
     """
-    can_leave = problem.must_move
+    leaving = problem.must_move if leaving is None else leaving
+    staying = problem.is_stranded & ~leaving
+    return tuple(_spread(problem, resource, leaving, staying) for resource in range(len(RESOURCES)))
+
+
+def certain_peaks(problem: PoolProblem, leaving: Bools) -> tuple[int, ...]:
+    """Per resource a peak that no legal plan is below which moves the bundles of `leaving`.
+
+    The planner fills no broker whose limit is unknown, but others may: whatever could go there does not count here.
+    """
+    staying = problem.is_stranded & ~problem.must_move
     peaks = []
     for resource in range(len(RESOURCES)):
-        takes_part = problem.can_receive & (problem.limit[:, resource] > 0)
-        counted = takes_part[problem.owner] | can_leave
-        reachable = problem.eligible & takes_part
-        class_load = np.zeros(len(reachable), dtype=np.int64)
-        np.add.at(class_load, problem.eligibility_class[counted], problem.load[counted, resource])
-        peaks.append(lowest_peak(class_load, reachable, problem.limit[:, resource]))
+        is_unmeasured = problem.can_receive & (problem.limit[:, resource] <= 0)
+        can_hide = np.asarray((problem.eligible & is_unmeasured).any(axis=1))[problem.eligibility_class]
+        peaks.append(_spread(problem, resource, leaving, staying, can_hide))
     return tuple(peaks)
+
+
+def _spread(problem: PoolProblem, resource: int, leaving: Bools, staying: Bools, left_out: Bools | None = None) -> int:
+    """The lowest peak of one resource if all load is cut at will, but for `staying`, which weighs where it is."""
+    takes_part = problem.can_receive & (problem.limit[:, resource] > 0)
+    is_carried = takes_part[problem.owner]
+    is_spread = leaving | (is_carried & ~problem.is_stranded)
+    if left_out is not None:
+        is_spread &= ~left_out
+    class_load = np.zeros(len(problem.eligible), dtype=np.int64)
+    np.add.at(class_load, problem.eligibility_class[is_spread], problem.load[is_spread, resource])
+    kept = np.flatnonzero(is_carried & staying)
+    owners, place = np.unique(problem.owner[kept], return_inverse=True)
+    kept_load = np.zeros(len(owners), dtype=np.int64)
+    np.add.at(kept_load, place, problem.load[kept, resource])
+    # What stays is a class of its own for each owner.
+    reachable = np.vstack([problem.eligible & takes_part, owners[:, None] == np.arange(len(takes_part))])
+    return lowest_peak(np.concatenate([class_load, kept_load]), reachable, problem.limit[:, resource])
 
 
 def lowest_peak(class_load: Ints, eligible: Bools, limit: Ints) -> int:

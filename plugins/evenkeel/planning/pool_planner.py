@@ -10,7 +10,8 @@ from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.floors import find_band
+from evenkeel.planning.floors import Band, find_band
+from evenkeel.planning.largest_loads import largest_loads
 from evenkeel.planning.pool_plan import PoolPlan, SplitMove
 from evenkeel.planning.problem import PoolProblem, build_problem
 from evenkeel.planning.search.optimiser import always, solve
@@ -31,17 +32,28 @@ def plan_pool(
     problem = build_problem(pool, brokers, bundles, policies, settings)
     if not candidates:
         return solve(problem, settings, has_time)
-    choice = choose_splits(problem, find_band(problem, settings), candidates, settings)
+    band = find_band(problem, settings)
+    choice = choose_splits(problem, band, candidates, settings)
     splits = _split_moves(problem, choice, settings)
     if splits:
-        problem = build_problem(pool, brokers, apply_splits(bundles, choice.splits), policies, settings)
-    plan = solve(problem, settings, has_time)
+        divided = build_problem(pool, brokers, apply_splits(bundles, choice.splits), policies, settings)
+        plan = _count_whole_bundles(solve(divided, settings, has_time, unsplit=problem), problem, band)
+    else:
+        plan = solve(problem, settings, has_time)
     parent_of = {child: split.bundle for split in splits for child in split.children}
     return replace(
         plan,
         splits=splits,
         moves=tuple(replace(move, after_split_of=parent_of.get(move.bundle)) for move in plan.moves),
         rejections=(*plan.rejections, *choice.rejections),
+    )
+
+
+def _count_whole_bundles(plan: PoolPlan, unsplit: PoolProblem, band: Band) -> PoolPlan:
+    """Let the curve's fewest moves hold for plans without these splits too, whose bundles carry more each."""
+    largest = largest_loads(unsplit, band)
+    return replace(
+        plan, brokers=tuple(replace(row, largest=its) for row, its in zip(plan.brokers, largest, strict=True))
     )
 
 

@@ -28,7 +28,7 @@ class Headroom:
     def __init__(self, problem: PoolProblem, resource: int) -> None:
         self._problem = problem
         takes_part = problem.can_receive & (problem.limit[:, resource] > 0)
-        counted = takes_part[problem.owner] | problem.must_move
+        counted = (takes_part[problem.owner] & ~problem.is_stranded) | problem.must_move
         self._limit: Ints = problem.limit[:, resource]
         self._eligible: Bools = problem.eligible & takes_part
         self._class_load = np.zeros(len(problem.eligible), dtype=np.int64)

@@ -14,13 +14,14 @@ succeeds at once cannot be beaten.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from evenkeel.model.settings import Settings
 from evenkeel.planning.description import describe
 from evenkeel.planning.floors import find_band
 from evenkeel.planning.pool_plan import PoolBounds, PoolPlan
 from evenkeel.planning.problem import PoolProblem
-from evenkeel.planning.search.bounds import find_bounds
+from evenkeel.planning.search.bounds import bound_moves, find_bounds, find_forced, repairs_all
 from evenkeel.planning.search.giants import seat_giants
 from evenkeel.planning.search.improving import improve
 from evenkeel.planning.search.placement import Placement
@@ -35,18 +36,39 @@ def always() -> bool:
     return True
 
 
-def solve(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool] = always) -> PoolPlan:
-    """Plan a pool, with reasons and certificate; the answer is empty where nothing would get better."""
+def solve(
+    problem: PoolProblem,
+    settings: Settings,
+    has_time: Callable[[], bool] = always,
+    unsplit: PoolProblem | None = None,
+) -> PoolPlan:
+    """Plan a pool, with reasons and certificate; the answer is empty where nothing would get better.
+
+    `unsplit` is the pool before the plan's splits, where it has any: the bounds hold with and without them.
+    """
     solution = search(problem, settings, has_time)
-    return describe(solution, settings, certify(solution))
+    bounds = certify(solution)
+    if unsplit is not None:
+        # Only moves can be fewer without splits: two children that move count twice, but carry what their parent does.
+        bounds = replace(bounds, moves=min(bounds.moves, _bound_unsplit_moves(unsplit, solution, settings)))
+    return describe(solution, settings, bounds)
 
 
 def certify(solution: Solution) -> PoolBounds:
     """Bounds for any plan of the pool; they take longer than the plan where it is far from them."""
     placement = solution.placement
-    is_moved = placement.owner != placement.problem.owner
-    sessions = int(placement.problem.sessions[is_moved].sum())
-    return find_bounds(placement.problem, solution.band, int(is_moved.sum()), sessions)
+    problem = placement.problem
+    forced = find_forced(placement, is_shown=repairs_all(placement))
+    is_moved = placement.owner != problem.owner
+    sessions = int(problem.sessions[is_moved].sum())
+    return find_bounds(problem, solution.band, forced, int(is_moved.sum()), sessions)
+
+
+def _bound_unsplit_moves(unsplit: PoolProblem, solution: Solution, settings: Settings) -> int:
+    """The fewest moves of any plan that splits none, some or all of the bundles."""
+    band = find_band(unsplit, settings)
+    forced = find_forced(Placement(unsplit, band, settings), is_shown=repairs_all(solution.placement))
+    return bound_moves(unsplit, band, forced)
 
 
 def search(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool] = always) -> Solution:

@@ -17,11 +17,11 @@ NODES = 20
 RESOURCE_COUNT = len(RESOURCES)
 
 
-def bound_pool(problem: PoolProblem, band: Band, price: Ints) -> int:
+def bound_pool(problem: PoolProblem, band: Band, forced: Bools, price: Ints) -> int:
     """The least price of any moves that bring the pool into its band; 0 where it is too large to say.
 
-    Every bundle may go to every broker that may receive it. Rules that could forbid more (anti-affinity, topics,
-    exclusion) are left out, which can only lower the answer.
+    `forced` are the bundles that any plan moves. Every bundle may go to every broker that may receive it. Rules that
+    could forbid more (anti-affinity, topics, exclusion) are left out, which can only lower the answer.
     """
     if not len(problem.bundles) or len(problem.bundles) * int(problem.can_receive.sum()) > MOST_CHOICES:
         return 0
@@ -30,10 +30,10 @@ def bound_pool(problem: PoolProblem, band: Band, price: Ints) -> int:
     row, target = np.nonzero(may_own)
     if not len(row):
         return 0
-    return whole_bound(solve_whole(_build_program(problem, band, price, row, target), NODES).bound)
+    return whole_bound(solve_whole(_build_program(problem, band, forced, price, row, target), NODES).bound)
 
 
-def _build_program(problem: PoolProblem, band: Band, price: Ints, row: Ints, target: Ints) -> Program:
+def _build_program(problem: PoolProblem, band: Band, forced: Bools, price: Ints, row: Ints, target: Ints) -> Program:
     brokers, bundles, count = len(problem.broker_ids), len(problem.bundles), len(row)
     is_capped: Bools = (band.loose_cap < UNLIMITED) & (problem.is_member & ~problem.must_be_emptied)[:, None]
     cap = np.maximum(band.loose_cap, 1).astype(np.float64)
@@ -44,14 +44,14 @@ def _build_program(problem: PoolProblem, band: Band, price: Ints, row: Ints, tar
             rows.append(place * RESOURCE_COUNT + resource)
             columns.append(np.arange(count))
             values.append(sign * load[:, resource] / cap[place, resource] * is_capped[place, resource])
-    # Each bundle goes to one broker at most, and one that must move to one at least.
-    must = problem.must_move[row]
+    # Each bundle goes to one broker at most, and one that is forced to one at least.
+    must = forced[row]
     rows += [brokers * RESOURCE_COUNT + row, brokers * RESOURCE_COUNT + bundles + row[must]]
     columns += [np.arange(count), np.flatnonzero(must)]
     values += [np.ones(count), -np.ones(int(must.sum()))]
     room: Floats = np.where(is_capped, (band.loose_cap - problem.used(problem.owner)) / cap, 1.0)
     has_choice = np.isin(np.arange(bundles), row)
-    limit = np.concatenate([room.ravel(), np.ones(bundles), np.where(problem.must_move & has_choice, -1.0, 0.0)])
+    limit = np.concatenate([room.ravel(), np.ones(bundles), np.where(forced & has_choice, -1.0, 0.0)])
     entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
     matrix = coo_array(entries, shape=(len(limit), count))
     return Program(price[row].astype(np.float64), matrix.tocsr(), limit, np.ones(count), np.ones(count, dtype=bool))
