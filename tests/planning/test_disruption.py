@@ -45,6 +45,12 @@ def test_consumers_read_what_piled_up_at_a_multiple_of_their_rate() -> None:
     assert client_milliseconds(StepKind.TRANSFER, 10, 1, settings) == 10 * TRANSFER_MS + 4 * (TRANSFER_MS // 2)
 
 
+def test_half_a_consumer_catches_up_for_half_its_price() -> None:
+    # one session in two is a consumer: two bundles of one session cost as much as one bundle of two
+    one, two = (client_milliseconds(StepKind.TRANSFER, sessions, 1, Settings()) for sessions in (1, 2))
+    assert 2 * one == two
+
+
 def test_nobody_catches_up_on_a_bundle_that_nobody_reads() -> None:
     settings = Settings(transfer_aware_clients_share=1.0)
     assert client_milliseconds(StepKind.TRANSFER, 10, 0, settings) == 10 * TRANSFER_MS

@@ -15,6 +15,7 @@ from evenkeel.model.settings import Settings
 from evenkeel.planning.arrays import Ints
 from evenkeel.planning.assembly import PlannedCluster
 from evenkeel.planning.explaining.alternatives import compare_brokers, compare_bundles
+from evenkeel.planning.explaining.refusals import find_refusal
 from evenkeel.planning.explaining.words import explain_moves
 from evenkeel.planning.floors import find_band
 from evenkeel.planning.in_process import pool_problems
@@ -182,6 +183,39 @@ def test_anti_affinity_is_named_with_its_group() -> None:
     assert (
         "it would crowd its anti-affinity group g more than it is now" in details(planned, "anti-affinity", "bundle")[0]
     )
+
+
+def test_rules_that_refuse_only_together_are_all_named() -> None:
+    # b1 (stopping, zone 1): 100 of the group | b2 b3: full | b4 (zone 2): nothing, but b5 there has one of the group
+    brokers = (
+        broker("b1", state="Stopping", domain="z1"),
+        *(broker(name, domain="z1") for name in ("b2", "b3")),
+        broker("b4", domain="z2"),
+        broker("b5", domain="z2"),
+    )
+    placed = {"b1": [("t/a", 100)], "b2": [("t/b", 840)], "b3": [("t/b", 840)], "b5": [("t/c", 1), ("t/b", 840)]}
+    policies = Policies(anti_affinity={"t/a": "g", "t/c": "g"}, excluded_namespaces=frozenset({"t/b", "t/c"}))
+    planned = plan(Cluster(brokers, bundles(placed), policies))
+    assert planned.steps == []
+    assert details(planned, "anti-affinity", "bundle") == [
+        "b1:8080 may not keep the bundle, but of the 4 other brokers that may own it 2 would crowd its anti-affinity "
+        "group g more than it is now and 2 would go above the overload line"
+    ]
+    assert details(planned, "overload-line", "bundle") == []
+
+
+def test_version_filter_is_named_whichever_manager_compares() -> None:
+    # b1: 100 100 | b2 (older): nothing
+    brokers = [dataclasses.replace(broker(name), version=v) for name, v in (("b1", "4.1.0"), ("b2", "4.0.0"))]
+    for manager in ("modular", "extensible"):
+        of_manager = tuple(dataclasses.replace(row, load_manager=manager) for row in brokers)
+        cluster = Cluster(of_manager, bundles({"b1": [("t/a", 100), ("t/a", 100)], "b2": [("t/a", 1)]}))
+        (problem,) = _problems(cluster, Settings(prefer_later_versions=True))
+        placement = Placement(problem, find_band(problem, Settings()), Settings())
+        assert find_refusal(placement, 0, placement.receive_cap) == (
+            "version-filter",
+            "the 1 other broker that may own it would have to run the latest version",
+        )
 
 
 def test_draining_neighbours_are_named() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from evenkeel.model.policies import Policies
@@ -162,6 +165,58 @@ def test_repair_that_would_crowd_a_group_is_refused() -> None:
     planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 1)], "b2": [("t/a", 1)]}), policies))
     assert planned.steps == []
     assert rules(planned) == {"anti-affinity"}
+
+
+# t/p may live on p1 and p2 only, t/a on the others; both are of one group, so that no pool sees all of it
+SPANNING = Policies(isolation=(isolation("p", ["t/p"], ["p."]),), anti_affinity={"t/p": "g", "t/a": "g"})
+
+
+def test_group_that_spans_pools_does_not_keep_a_broker_from_being_emptied() -> None:
+    # p1 (stopping): t/p | p2: nothing | b1: t/a
+    brokers = (broker("b1"), broker("p1", state="Stopping"), broker("p2"))
+    planned = legal_plan(Cluster(brokers, bundles({"p1": [("t/p", 10)], "b1": [("t/a", 10)]}), SPANNING))
+    assert destinations(planned) == {"t/p": ("p1", "p2")}
+
+
+def test_misplaced_bundle_of_a_group_that_spans_pools_goes_home() -> None:
+    # b1: t/a t/p | b2: nothing | p1: nothing
+    brokers = (broker("b1"), broker("b2"), broker("p1"))
+    planned = legal_plan(Cluster(brokers, bundles({"b1": [("t/a", 10), ("t/p", 10)]}), SPANNING))
+    assert destinations(planned) == {"t/p": ("b1", "p1")}
+
+
+def test_group_that_spans_pools_is_not_moved_for_balance() -> None:
+    # p1: 100 100 | p2: nothing | b1: t/a
+    brokers = (broker("b1"), broker("p1"), broker("p2"))
+    placed = {"p1": [("t/p", 100), ("t/p", 100)], "b1": [("t/a", 10)]}
+    planned = legal_plan(Cluster(brokers, bundles(placed), SPANNING))
+    assert planned.steps == []
+    assert "anti-affinity" in rules(planned)
+
+
+def test_repair_that_would_crowd_a_domain_with_bundles_of_another_pool_is_left_out() -> None:
+    # p1 (stopping, zone 1): t/p | p2 (zone 2): nothing | b1 (zone 2): t/a, which the pool of p1 and p2 does not see
+    brokers = (broker("b1", domain="z2"), broker("p1", state="Stopping", domain="z1"), broker("p2", domain="z2"))
+    planned = legal_plan(Cluster(brokers, bundles({"p1": [("t/p", 10)], "b1": [("t/a", 10)]}), SPANNING))
+    assert planned.steps == []
+    assert "wave-order" in rules(planned)
+
+
+def test_namespace_without_a_broker_does_not_pin_its_whole_group() -> None:
+    # b1: 100 100 of the group | b2: nothing; another namespace of the group may live nowhere
+    policies = Policies(
+        isolation=(isolation("gone", ["t/gone"], ["nowhere"]),), anti_affinity={"t/a": "g", "t/gone": "g"}
+    )
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 100), ("t/a", 100)]}), policies))
+    assert destinations(planned) == {"t/a": ("b1", "b2")}
+
+
+def test_of_equal_loads_the_one_moves_whose_clients_pay_less_catching_up_included() -> None:
+    # b1: 100 with 10 sessions that nobody reads from, 100 with 9 sessions that have to catch up
+    placed = bundles({"b1": [("t/unread", (100, 100, 0)), ("t/read", (100, 100, 1))]})
+    cluster = Cluster(PAIR, dataclasses.replace(placed, sessions=np.array([10, 9])))
+    settings = Settings(objective="disruption", bandwidth_out_resource_weight=0.0)
+    assert destinations(legal_plan(cluster, settings)) == {"t/unread": ("b1", "b2")}
 
 
 def test_namespace_that_no_broker_may_own_is_a_rejection() -> None:

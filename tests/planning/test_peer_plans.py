@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
 
-from evenkeel.model.plan import Rejection
+from evenkeel.model.plan import Rejection, StepKind
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlannedCluster, assemble
+from evenkeel.planning.disruption import client_milliseconds
 from evenkeel.planning.peers.comparison import describe_counterfactuals, leave_out_counterfactuals
 from evenkeel.planning.peers.decision import PEERS, PeerDecision, decide
 from evenkeel.planning.peers.peer_plan import PEER_ILLEGAL, PEER_RESTS, PEER_WORSE, peer_pool_plan, peer_pool_plans
@@ -148,6 +150,15 @@ def test_comparison_has_a_row_of_figures_for_each_strategy() -> None:
     assert rows[1]["unloads"] > 0
     assert rows[1]["client_seconds"] > 0
     assert rows[1]["explanation"]
+
+
+def test_comparison_prices_transfers_of_a_modular_cluster_as_its_steps_are_priced() -> None:
+    brokers = tuple(dataclasses.replace(broker(name), load_manager="modular") for name in ("b1", "b2"))
+    placed = bundles({"b1": [("t/a", 400), ("t/b", 300), ("t/c", 200)]})
+    rows = describe_counterfactuals(brokers, placed, Policies(), SETTINGS)
+    row = next(row for row in rows if row["strategy"] == "transfer-shedder")
+    each = client_milliseconds(StepKind.UNLOAD, 10, 1, SETTINGS)
+    assert row["client_seconds"] == row["unloads"] * each / 1000 > 0
 
 
 def test_comparison_counts_moves_against_hard_rules() -> None:

@@ -56,3 +56,41 @@ def test_planner_and_verifier_agree_on_versions_across_pools() -> None:
     planned = plan(cluster, PREFER)
     assert {step.source for step in planned.steps} == {"b1:8080"}
     assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, PREFER) == []
+
+
+def modular(name: str, version: str, **fields: str) -> Broker:
+    return versioned(name, version, load_manager="modular", **fields)
+
+
+def legal_steps(cluster: Cluster) -> set[tuple[str, str, str]]:
+    planned = plan(cluster, PREFER)
+    assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, PREFER) == []
+    return {(step.bundle.rpartition("/")[0], step.source[:2], str(step.destination)[:2]) for step in planned.steps}
+
+
+def test_older_pool_of_a_modular_cluster_is_drained() -> None:
+    # p1 p2 are a pool of their own and older than b1, which they are not compared with
+    policies = Policies(isolation=(isolation("p", ["t/p"], ["p."]),))
+    brokers = (modular("b1", "4.1.0"), modular("p1", "4.0.0", state="Stopping"), modular("p2", "4.0.0"))
+    placed = bundles({"b1": [("t/a", 10)], "p1": [("t/p", 10)]})
+    assert legal_steps(Cluster(brokers, placed, policies)) == {("t/p", "p1", "p2")}
+
+
+def test_modular_manager_compares_versions_namespace_by_namespace() -> None:
+    # t/both may live on b1 (older) and b2, t/old on b1 alone: b1 receives the one and not the other
+    policies = Policies(isolation=(isolation("both", ["t/both"], ["b."]), isolation("old", ["t/old"], ["b1"])))
+    brokers = (modular("b1", "4.0.0"), modular("b2", "4.1.0"))
+    uneven = Cluster(brokers, bundles({"b1": [("t/both", 100), ("t/both", 90)], "b2": [("t/old", 10)]}), policies)
+    assert legal_steps(uneven) == {("t/old", "b2", "b1"), ("t/both", "b1", "b2")}
+    reverse = Cluster(brokers, bundles({"b2": [("t/both", 100), ("t/both", 100)]}), policies)
+    assert legal_steps(reverse) == set()
+
+
+def test_what_an_older_broker_keeps_does_not_raise_the_lowest_peak() -> None:
+    # b1 (older) may keep its 100 of t/both, so that the best peak is that of two brokers, not of b2 alone
+    policies = Policies(isolation=(isolation("both", ["t/both"], ["b."]), isolation("old", ["t/old"], ["b1"])))
+    brokers = (modular("b1", "4.0.0"), modular("b2", "4.1.0"))
+    placed = bundles({"b1": [("t/both", 100), ("t/old", 1)], "b2": [("t/both", 101)]})
+    planned = plan(Cluster(brokers, placed, policies), PREFER)
+    assert planned.steps == []
+    assert planned.plan.pools[0]["lowest_peak"]["cpu"] == 0.101

@@ -166,6 +166,36 @@ def test_report_shows_curve_pools_and_what_pulsar_would_have_done() -> None:
         assert expected in page.text
 
 
+INSIDE = POOL | {"reaches_band": True, "limited_by": "nothing"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"truncated": True}, "a deadline cut it short"),
+        ({"pools": [INSIDE]}, "every broker is inside its band"),
+        (
+            {"pools": [INSIDE], "violations": {"after": {"misplaced": 1, "to_be_emptied": 1}}},
+            "every broker is inside its band, and no place was found for 2 bundles that may not stay",
+        ),
+        (
+            {"pools": [INSIDE, POOL, POOL, POOL | {"limited_by": "budget"}]},
+            "3 pools of 4 cannot be brought into the band: a bundle is too big for any broker (2); "
+            "a budget, or the order of the steps, leaves moves out (1)",
+        ),
+        (
+            {"pools": [POOL | {"limited_by": "bundle-sizes"}]},
+            "1 pool of 1 cannot be brought into the band: nothing that is left fits into the room that others have (1)",
+        ),
+        ({"strategy": PEER["strategy"]}, f"{PEER['stopped_because']} threshold-shedder"),
+    ],
+)
+def test_own_row_says_why_the_plan_ends_where_it_does(changes: dict[str, Any], why: str) -> None:
+    page = Page(report(plan=full_plan(**changes)))
+    own_row = page.text.partition("It stopped because this plan")[2].partition("What threshold-shedder decided")[0]
+    assert why in own_row
+
+
 def test_every_picture_can_be_told_and_every_link_leads_somewhere() -> None:
     splits = [step(kind="split", destination=None, split_boundary=0x20000000)]
     page = Page(report(plan=full_plan(), steps=[*splits, *small_plan.stored().steps]))

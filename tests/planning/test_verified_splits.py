@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from evenkeel.model.bundles import RING_END
+from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
@@ -21,13 +23,19 @@ from support.splits import MIDDLE, WHOLE, split_bundles, split_candidate
 CLUSTER = Cluster(
     (broker("b1"), broker("b2")), split_bundles({"b1": [("t/giant", 1200, 8), ("t/a", 10, 4)], "b2": [("t/b", 10, 2)]})
 )
-SPLIT, MOVE = plan(CLUSTER, None, [split_candidate("t/giant", reason="TooBig")]).steps
+CUT = split_candidate("t/giant", reason="TooBig")
+SPLIT, MOVE = plan(CLUSTER, None, [CUT]).steps
 SIBLING = next(name for name in children_of(SPLIT.bundle, MIDDLE) if name != MOVE.bundle)
 
 
-def broken_rules(*steps: Step, cluster: Cluster = CLUSTER, settings: Settings | None = None) -> set[str]:
+def broken_rules(
+    *steps: Step,
+    cluster: Cluster = CLUSTER,
+    settings: Settings | None = None,
+    cuts: Sequence[SplitCandidate] | None = None,
+) -> set[str]:
     numbered = [dataclasses.replace(step, order=order) for order, step in enumerate(steps)]
-    found = find_violations(numbered, cluster.brokers, cluster.bundles, cluster.policies, settings or Settings())
+    found = find_violations(numbered, cluster.brokers, cluster.bundles, cluster.policies, settings or Settings(), cuts)
     return {violation.rule for violation in found}
 
 
@@ -83,6 +91,36 @@ def test_children_carry_what_their_parent_carries() -> None:
     assert broken_rules(SPLIT, MOVE, changed(other, topics=MOVE.topics + 1)) >= {"split-load"}
     # all that is wrong with moving both halves is that the peak ends where it was
     assert "split-load" not in broken_rules(SPLIT, MOVE, other)
+
+
+FIGURES = ("cpu_millipercent", "throughput_in_bytes_per_s", "throughput_out_bytes_per_s", "topics", "sessions")
+
+
+def test_child_that_moves_does_not_say_that_it_carries_nothing() -> None:
+    nothing = changed(MOVE, **dict.fromkeys(FIGURES, 0))
+    assert broken_rules(SPLIT, nothing) == {"split-load"}
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_child_carries_the_part_that_the_known_cut_gives_it(figure: str, change: int) -> None:
+    assert broken_rules(SPLIT, MOVE, cuts=[CUT]) == set()
+    lying = changed(MOVE, **{figure: getattr(MOVE, figure) + change})
+    assert "split-load" in broken_rules(SPLIT, lying, cuts=[CUT])
+
+
+def test_both_children_of_an_odd_cut_carry_their_parts() -> None:
+    cut = dataclasses.replace(CUT, lower_topics_ppb=333_333_333, lower_msg_rate_ppb=123_456_789)
+    split, *moves = plan(CLUSTER, None, [cut]).steps
+    assert moves
+    assert broken_rules(split, *moves, cuts=[cut]) == set()
+    assert "split-load" in broken_rules(split, *moves, cuts=[CUT])
+
+
+def test_child_of_a_cut_that_nobody_knows_is_not_moved() -> None:
+    assert broken_rules(SPLIT, cuts=[]) == set()
+    assert broken_rules(SPLIT, MOVE, cuts=[]) == {"split-load"}
+    assert broken_rules(SPLIT, MOVE, cuts=[dataclasses.replace(CUT, boundary=MIDDLE + 1)]) == {"split-load"}
 
 
 def test_child_starts_at_version_one_with_the_owner_of_its_parent() -> None:

@@ -74,9 +74,12 @@ def repeat(case: Case, place: int, step: Step) -> Case:
 
 
 def make_heavy(case: Case, place: int, step: Step) -> Case:
-    load = case.cluster.bundles.throughput_in.copy()
-    load[case.row_of(step)] = 10**9
-    return case.with_bundles(throughput_in=load)
+    # Of all resources: not every limit of a destination is known.
+    names = ("cpu_millipercent", "throughput_in", "throughput_out")
+    loads = {name: getattr(case.cluster.bundles, name).copy() for name in names}
+    for load in loads.values():
+        load[case.row_of(step)] = 10**9
+    return case.with_bundles(**loads)
 
 
 def make_busy(case: Case, place: int, step: Step) -> Case:

@@ -56,3 +56,15 @@ def test_a_pattern_that_cannot_be_read_is_refused_with_the_policy_name() -> None
     policies = Policies(isolation=(isolation("broken", ["t/["], ["b1"]),))
     with pytest.raises(InputError, match="'broken'"):
         Eligibility(BROKERS, policies)
+
+
+@pytest.mark.parametrize("pattern", ["b[1-9&&[^3]].*", "b[1-9&&2].*", "b[1[23]].*", r"b[\w\]&&[^3]].*"])
+def test_character_class_that_java_reads_otherwise_is_refused(pattern: str) -> None:
+    with pytest.raises(InputError, match="'nested'.*character class inside another"):
+        Eligibility(BROKERS, Policies(isolation=(isolation("nested", ["t/ns"], [pattern]),)))
+
+
+@pytest.mark.parametrize("pattern", ["b[12][.].*", r"b[\[12].*", r"b\[?[12]\..*", "b[12&].*", "b1.*|b2&&.*|b2.*"])
+def test_plain_character_classes_and_escaped_brackets_are_read(pattern: str) -> None:
+    eligibility = Eligibility(BROKERS, Policies(isolation=(isolation("plain", ["t/ns"], [pattern]),)))
+    assert eligibility.brokers_for("t/ns") == {B1, B2}

@@ -53,9 +53,10 @@ def step_prices(kind: str, sessions: Ints, throughput_out: Ints, settings: Setti
     if kind == StepKind.SPLIT:
         return np.zeros_like(sessions)
     prices = transfer_prices if kind == StepKind.TRANSFER else unload_prices
-    consumers = sessions * round(settings.consumer_sessions_share * MILLI) // MILLI
-    readers: Ints = np.where(throughput_out > 0, consumers, 0)
-    return prices(sessions, settings) + readers * _catch_up_ms(kind, settings)
+    readers: Ints = np.where(throughput_out > 0, sessions, 0)
+    # Rounded last: in whole consumers, two bundles of one session would cost less than one bundle of two.
+    consumers_milli = readers * round(settings.consumer_sessions_share * MILLI)
+    return prices(sessions, settings) + consumers_milli * _catch_up_ms(kind, settings) // MILLI
 
 
 def client_milliseconds(kind: str, sessions: int, throughput_out: int, settings: Settings) -> int:

@@ -20,7 +20,7 @@ from evenkeel.planning.anti_affinity import NO_GROUP, domains_of, group_of
 from evenkeel.planning.arrays import Bools, Ints, Objects
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.pools import NO_POOL, PoolAssignment, assign_pools, live_broker_ids
-from evenkeel.planning.rules.receiving import find_receivers
+from evenkeel.planning.rules.receiving import find_outdated, find_receivers
 from evenkeel.pulsar.eligibility import Eligibility
 
 __all__ = ["BundleColumns", "Mobility", "PoolProblem", "build_problem"]
@@ -45,10 +45,13 @@ class PoolProblem:
     The brokers are the pool's members and whoever else owns one of its bundles.
     A limit of 0 is unknown. `background` is the load that other pools' bundles put on the members.
     `domain` and `group` are numbers of failure domains and anti-affinity groups; a bundle without a group has -1.
-    `must_move` are the bundles whose owner may not keep them, that may move, and that some broker may receive.
+    `isolated` says per class of bundles which brokers may own them by isolation; `eligible` which of these the version
+    filter leaves, the present owner included. `must_move` are the bundles whose owner may not keep them, that may move,
+    and that some broker may receive.
     """
 
     pool: str
+    load_manager: str
     broker_ids: tuple[str, ...]
     incarnations: tuple[int | None, ...]
     states: tuple[str, ...]
@@ -71,6 +74,7 @@ class PoolProblem:
     mobility: Ints
     is_misplaced: Bools
     eligibility_class: Ints
+    isolated: Bools
     eligible: Bools
     class_policies: tuple[str | None, ...]
     must_move: Bools = field(init=False)
@@ -171,28 +175,32 @@ def _lay_out(
     eligibility = Eligibility(live, policies)
     # What is asked of a namespace is asked once, however many bundles it has.
     names, name_of_row = number(own.namespace)
-    class_keys, class_of_name = _classes(names, eligibility)
-    eligible = np.zeros((len(class_keys), len(nodes)), dtype=bool)
-    for row, (_, eligible_ids) in enumerate(class_keys):
-        eligible[row, [index[broker] for broker in eligible_ids]] = True
-    eligibility_class = class_of_name[name_of_row]
     owner = np.array([index[broker] for broker in own.owner.tolist()], dtype=np.int64)
+    classes = _classify(names, name_of_row, owner, nodes, eligibility, settings)
+    is_misplaced = ~classes.eligible[classes.of_row, owner]
+    must_be_emptied = np.array([broker.state in EMPTIED_STATES for broker in nodes], dtype=bool)
     is_member = np.array([broker in members for broker in broker_ids], dtype=bool)
     domains = domains_of(nodes, policies)
     groups, group_of_name = number([group_of(name, policies) or "" for name in names])
     group_names = tuple(group for group in groups if group)
     group_numbers = np.array([group_names.index(group) if group else NO_GROUP for group in groups], dtype=np.int64)
     mobility = _mobilities(names, policies, settings, eligibility, assignment, pool)[name_of_row]
+    # What may not stay moves all the same: the order of the steps counts groups over all pools, and drops what crowds.
+    is_repair = (mobility == Mobility.GROUP_SPANS_POOLS) & (is_misplaced | must_be_emptied[owner])
+    mobility[is_repair] = Mobility.FREE
     return PoolProblem(
         pool=pool,
+        load_manager=str(nodes[0].load_manager) if nodes else "",
         broker_ids=broker_ids,
         incarnations=tuple(broker.incarnation for broker in nodes),
         states=tuple(str(broker.state) for broker in nodes),
         domains=domains,
         domain=number(domains)[1],
         is_member=is_member,
-        can_receive=is_member & np.array([broker in receivers for broker in broker_ids], dtype=bool),
-        must_be_emptied=np.array([broker.state in EMPTIED_STATES for broker in nodes], dtype=bool),
+        can_receive=is_member
+        & classes.is_current
+        & np.array([broker in receivers for broker in broker_ids], dtype=bool),
+        must_be_emptied=must_be_emptied,
         limit=limits_of(nodes, settings),
         background=background,
         bundles=own.bundle,
@@ -205,10 +213,11 @@ def _lay_out(
         topics=own.topics,
         sessions=own.sessions,
         mobility=np.where(own.state == ServiceUnitState.OWNED, mobility, Mobility.IN_FLIGHT),
-        is_misplaced=~eligible[eligibility_class, owner],
-        eligibility_class=eligibility_class,
-        eligible=eligible,
-        class_policies=tuple(policy or None for policy, _ in class_keys),
+        is_misplaced=is_misplaced,
+        eligibility_class=classes.of_row,
+        isolated=classes.isolated,
+        eligible=classes.eligible,
+        class_policies=classes.policies,
     )
 
 
@@ -219,16 +228,65 @@ def number(values: Iterable[Any]) -> tuple[list[Any], Ints]:
     return list(numbers), of_each
 
 
-def _classes(names: Sequence[str], eligibility: Eligibility) -> tuple[list[tuple[str, tuple[str, ...]]], Ints]:
-    """What the planner may not tell apart: the same eligible brokers by the same policy; in a fixed order."""
-    sorted_sets: dict[frozenset[str], tuple[str, ...]] = {}
-    keys = []
-    for name in names:
-        members = eligibility.brokers_for(name)
-        keys.append((eligibility.policy_of(name) or "", sorted_sets.setdefault(members, tuple(sorted(members)))))
-    in_order = sorted(set(keys))
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """Bundles that the planner may not tell apart; `is_current` are the brokers that some class finds new enough."""
+
+    policies: tuple[str | None, ...]
+    isolated: Bools
+    eligible: Bools
+    is_current: Bools
+    of_row: Ints
+
+
+def _classify(
+    names: Sequence[str],
+    name_of_row: Ints,
+    owner: Ints,
+    nodes: Sequence[Broker],
+    eligibility: Eligibility,
+    settings: Settings,
+) -> _Classes:
+    """Sort bundles by policy and eligible brokers; those that their owner may keep but not receive stand apart."""
+    keys, class_of_name = _class_keys(names, eligibility)
+    isolated, is_outdated = (np.zeros((len(keys), len(nodes)), dtype=bool) for _ in range(2))
+    for kind, (_, eligible_ids) in enumerate(keys):
+        allowed = [broker for broker in nodes if broker.broker_id in eligible_ids]
+        outdated = find_outdated(allowed, settings)
+        isolated[kind] = [broker.broker_id in eligible_ids for broker in nodes]
+        is_outdated[kind] = [broker.broker_id in outdated for broker in nodes]
+    is_current = np.asarray(~is_outdated.any(axis=0) | (isolated & ~is_outdated).any(axis=0))
+    origin, eligible, of_row = _keep_present_owners(
+        isolated & ~is_outdated, is_outdated, class_of_name[name_of_row], owner
+    )
+    policies = tuple(keys[kind][0] or None for kind in origin.tolist())
+    return _Classes(policies, isolated[origin], eligible, is_current, of_row)
+
+
+def _class_keys(names: Sequence[str], eligibility: Eligibility) -> tuple[list[tuple[str, frozenset[str]]], Ints]:
+    """The policies with their eligible brokers in a fixed order, and for each namespace its place among them."""
+    keys = [(eligibility.policy_of(name) or "", eligibility.brokers_for(name)) for name in names]
+    in_order = sorted(set(keys), key=lambda key: (key[0], sorted(key[1])))
     place = {key: row for row, key in enumerate(in_order)}
     return in_order, np.array([place[key] for key in keys], dtype=np.int64)
+
+
+def _keep_present_owners(
+    eligible: Bools, is_outdated: Bools, class_of_row: Ints, owner: Ints
+) -> tuple[Ints, Bools, Ints]:
+    """Make classes of bundles whose owner may keep but not receive them: there, the owner is eligible too.
+
+    Answers for each class the one that it comes from, its eligible brokers, and the class of each bundle. Without them
+    the lowest peak would be that of a pool in which everything has to leave the older brokers.
+    """
+    origin, of_row = np.arange(len(eligible)), class_of_row.copy()
+    for kind, broker in np.argwhere(is_outdated).tolist():
+        stays = (class_of_row == kind) & (owner == broker)
+        if stays.any():
+            of_row[stays] = len(origin)
+            origin = np.append(origin, kind)
+            eligible = np.vstack([eligible, eligible[kind] | (np.arange(eligible.shape[1]) == broker)])
+    return origin, eligible, of_row
 
 
 def limits_of(brokers: Sequence[Broker], settings: Settings) -> Ints:
@@ -276,10 +334,13 @@ def _mobilities(
 def _groups_that_span_pools(
     policies: Policies, eligibility: Eligibility, assignment: PoolAssignment, pool: str
 ) -> frozenset[str]:
-    """Groups with a namespace outside of this pool: one pool alone cannot count them, so it leaves them alone."""
+    """Groups with a namespace in another pool: one pool alone cannot count them, and moves none for balance.
+
+    A namespace that no live broker may own is in no pool: its bundles stay where they are.
+    """
     spanning = set()
     for namespace in policies.anti_affinity:
         homes = {assignment.pool_of_broker[broker] for broker in eligibility.brokers_for(namespace)}
-        if homes != {pool}:
+        if homes - {pool}:
             spanning.add(group_of(namespace, policies))
     return frozenset(group for group in spanning if group is not None)

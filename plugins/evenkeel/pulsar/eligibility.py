@@ -11,6 +11,9 @@ from evenkeel.model.policies import IsolationPolicy, Policies
 
 # A pattern of these characters only can match nothing but itself, so that a table look-up replaces the match.
 _LITERAL = re.compile(r"[\w/=:-]+", re.ASCII)
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+# What is escaped outside of a class opens none; a bracket right at the beginning of a class does not close it.
+_CLASS_BODY = re.compile(r"\\.|\[\^?(\]?(?:\\.|[^\]\\])*)", re.DOTALL)
 
 
 def host_of(broker_id: str) -> str:
@@ -92,15 +95,27 @@ class Eligibility:
 def _compile(policy: IsolationPolicy, patterns: Sequence[str]) -> list[re.Pattern[str]]:
     compiled = []
     for pattern in patterns:
+        if _has_nested_class(pattern):
+            raise _not_understood(policy, pattern, "a character class inside another")
         try:
             # Java's character classes are ASCII unless told otherwise.
             compiled.append(re.compile(pattern, re.ASCII))
         except (re.error, OverflowError) as error:
-            raise InputError(
-                f"isolation policy {policy.name!r}: {pattern!r} is not understood as a regular expression ({error})",
-                "write the pattern with what Java and Python have in common",
-            ) from error
+            raise _not_understood(policy, pattern, error) from error
     return compiled
+
+
+def _not_understood(policy: IsolationPolicy, pattern: str, why: object) -> InputError:
+    return InputError(
+        f"isolation policy {policy.name!r}: {pattern!r} is not understood as a regular expression ({why})",
+        "write the pattern with what Java and Python have in common",
+    )
+
+
+def _has_nested_class(pattern: str) -> bool:
+    """Whether a character class has a union or an intersection in it, which Python takes for plain characters."""
+    bodies = (_ESCAPED.sub("", body) for body in _CLASS_BODY.findall(pattern))
+    return any("[" in body or "&&" in body for body in bodies)
 
 
 def _matches_any(patterns: Sequence[re.Pattern[str]], text: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,15 @@ PINNED = {
         "its anti-affinity group has namespaces in several pools, and one pool alone cannot count them",
     ),
 }
+
+
+class Obstacle(NamedTuple):
+    """A rule that shuts brokers out; in words where it shuts out all, and where it does so together with others."""
+
+    rule: str
+    shut: Bools
+    of_all: str
+    of_some: str
 
 
 def explain_refusals(placement: Placement, band: Band, unrepaired: Bools) -> list[Rejection]:
@@ -78,9 +88,16 @@ def _list_namespaces(problem: PoolProblem, rows: Ints) -> str:
 def _unrepaired(placement: Placement, row: int) -> Rejection:
     problem = placement.problem
     owner = problem.broker_ids[int(problem.owner[row])]
-    rule, why = find_refusal(placement, row, np.maximum(placement.line, placement.used_before)) or (
+    ceiling = np.maximum(placement.line, placement.used_before)
+    line = Obstacle(
         "overload-line",
+        ~_has_room(placement, row, ceiling),
         "every broker that may own it would go above the overload line with it",
+        "would go above the overload line",
+    )
+    rule, why = find_refusal(placement, row, ceiling, line) or (
+        "no-gain",
+        "nothing that was tried found the room for it that others have in the end",
     )
     return Rejection(
         problem.pool, "bundle", problem.bundles[row], owner, rule, f"{owner} may not keep the bundle, but {why}"
@@ -116,46 +133,90 @@ def _why_left_alone(placement: Placement, row: int) -> tuple[str, str]:
     problem = placement.problem
     if placement.owner[row] != problem.owner[row]:
         return "moved-here", "the plan brings it here, where it does less harm than where it was"
-    found = find_refusal(placement, row, placement.receive_cap)
+    band = Obstacle(
+        "band",
+        # Without a known limit nobody can say that it has room.
+        ~_has_room(placement, row, placement.receive_cap) | ~placement.receives,
+        "none of the brokers that may own it has room for it inside the band",
+        "would have no room for it inside the band",
+    )
+    found = find_refusal(placement, row, placement.receive_cap, band)
     if found is not None:
         return found
-    candidates = placement.candidates(row)
-    has_room = (placement.used + problem.load[row] <= placement.receive_cap).all(axis=1)
-    if not (has_room & candidates).any():
-        others = count(int(candidates.sum()), "other broker")
-        return "band", f"of the {others} that may own it none has room for it inside the band"
     return "no-gain", "others have room for it, but nothing that was tried is better with it moved"
 
 
-def find_refusal(placement: Placement, row: int, ceiling: Ints) -> tuple[str, str] | None:
-    """The first rule, in the order of Pulsar's filters, that keeps a bundle from every other broker; None for room."""
+def _has_room(placement: Placement, row: int, ceiling: Ints) -> Bools:
+    room: Bools = (placement.used + placement.problem.load[row] <= ceiling).all(axis=1)
+    return room
+
+
+def find_refusal(placement: Placement, row: int, ceiling: Ints, *more: Obstacle) -> tuple[str, str] | None:
+    """The first rule, in the order of Pulsar's filters, that keeps a bundle from every other broker; None for room.
+
+    Where no rule does so alone, all that do so together are named; `more` come after those that are always looked at.
+    """
     problem = placement.problem
     mobility = Mobility(int(problem.mobility[row]))
     if mobility != Mobility.FREE:
         return PINNED[mobility]
-    eligible = problem.eligible[problem.eligibility_class[row]].copy()
-    eligible[[int(problem.owner[row]), int(placement.owner[row])]] = False
-    policy = problem.class_policies[int(problem.eligibility_class[row])]
-    if not eligible.any():
+    kind = int(problem.eligibility_class[row])
+    is_other = np.ones(len(problem.broker_ids), dtype=bool)
+    is_other[[int(problem.owner[row]), int(placement.owner[row])]] = False
+    allowed = problem.isolated[kind] & is_other
+    if not allowed.any():
+        policy = problem.class_policies[kind]
         by = f"isolation policy {policy}" if policy else "the isolation policies of others"
         return NO_ELIGIBLE_BROKER, f"no other live broker may own {problem.namespaces[row]} by {by}"
-    receiving = eligible & problem.can_receive
+    receiving = problem.eligible[kind] & problem.can_receive & is_other
     if not receiving.any():
-        return _why_not_receiving(problem, eligible)
+        return _why_not_receiving(problem, allowed)
+    return _name_binding(receiving, [*_find_obstacles(placement, row, receiving, ceiling), *more])
+
+
+def _name_binding(receiving: Bools, obstacles: Sequence[Obstacle]) -> tuple[str, str] | None:
+    """The obstacle that shuts everyone out, or all that do so together under the name of the one that does most."""
+    for obstacle in obstacles:
+        if not (receiving & ~obstacle.shut).any():
+            return obstacle.rule, obstacle.of_all
+    left, binding = receiving.copy(), []
+    for obstacle in obstacles:
+        binding.append((int((left & obstacle.shut).sum()), obstacle))
+        left &= ~obstacle.shut
+    if left.any():
+        return None
+    parts = [f"{number:,} {obstacle.of_some}" for number, obstacle in binding if number]
+    most = max(binding, key=lambda bound: bound[0])[1]
     others = count(int(receiving.sum()), "other broker")
-    below_limit = receiving & (placement.topics + problem.topics[row] < placement.topic_limit)
-    if not below_limit.any():
-        return "topic-limit", (
-            f"with its {count(int(problem.topics[row]), 'topic')} the {others} that may own it would reach the limit "
-            f"of {count(placement.topic_limit, 'topic')}"
-        )
+    return most.rule, f"of the {others} that may own it {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _find_obstacles(placement: Placement, row: int, receiving: Bools, ceiling: Ints) -> Iterator[Obstacle]:
+    """What may shut out brokers that could receive the bundle, whatever they carry now."""
+    problem = placement.problem
+    others = count(int(receiving.sum()), "other broker")
+    topics, limit = count(int(problem.topics[row]), "topic"), count(placement.topic_limit, "topic")
+    yield Obstacle(
+        "topic-limit",
+        placement.topics + problem.topics[row] >= placement.topic_limit,
+        f"with its {topics} the {others} that may own it would reach the limit of {limit}",
+        f"would reach the limit of {limit} with its {topics}",
+    )
     group = int(problem.group[row])
-    if group != NO_GROUP and not (below_limit & placement.groups.has_room(group, int(problem.owner[row]))).any():
-        return "anti-affinity", (
-            f"it would crowd its anti-affinity group {problem.group_names[group]} more than it is now "
-            f"on the {others} that may own it"
+    if group != NO_GROUP:
+        crowd = f"crowd its anti-affinity group {problem.group_names[group]} more than it is now"
+        yield Obstacle(
+            "anti-affinity",
+            ~placement.groups.has_room(group, int(problem.owner[row])),
+            f"it would {crowd} on the {others} that may own it",
+            f"would {crowd}",
         )
-    return _why_too_big(placement, row, below_limit, ceiling)
+    yield Obstacle(
+        TOO_BIG,
+        ~(problem.load[row] <= ceiling).all(axis=1),
+        _why_too_big(placement, row, receiving, ceiling),
+        "would be too small for it even if empty",
+    )
 
 
 def _why_not_receiving(problem: PoolProblem, eligible: Bools) -> tuple[str, str]:
@@ -165,20 +226,21 @@ def _why_not_receiving(problem: PoolProblem, eligible: Bools) -> tuple[str, str]
         return DRAINING, f"the {others} that may own it must be emptied ({', '.join(states)})"
     if states == [BrokerState.ACTIVE]:
         return "version-filter", f"the {others} that may own it would have to run the latest version"
+    if BrokerState.ACTIVE in states:
+        states.remove(BrokerState.ACTIVE)
+        why = f"would have to run the latest version, or cannot receive ({', '.join(states)})"
+        return "version-filter", f"the {others} that may own it {why}"
     return "no-active-broker", f"the {others} that may own it cannot receive ({', '.join(states)})"
 
 
-def _why_too_big(placement: Placement, row: int, candidates: Bools, ceiling: Ints) -> tuple[str, str] | None:
-    """Whether even the largest of the candidates, empty, would have no room for the bundle."""
+def _why_too_big(placement: Placement, row: int, candidates: Bools, ceiling: Ints) -> str:
+    """How much of the candidate that suits it best, were it empty, a bundle would take."""
     problem = placement.problem
-    fits = (problem.load[row] <= ceiling).all(axis=1)
-    if (candidates & fits).any():
-        return None
     share = np.where(ceiling > 0, problem.load[row] / np.maximum(ceiling, 1), np.inf)[candidates]
     best = int(np.flatnonzero(candidates)[np.argmin(share.max(axis=1))])
     resource = int(np.argmax(problem.load[row] / np.maximum(ceiling[best], 1)))
     limit = int(problem.limit[best, resource])
-    return TOO_BIG, (
+    return (
         f"it takes {percent(int(problem.load[row, resource]), limit)} of the {resource_name(resource)} of "
         f"{problem.broker_ids[best]}, which even empty may be filled to {percent(int(ceiling[best, resource]), limit)} "
         "only: a split would help"

@@ -14,7 +14,7 @@ from evenkeel.model.snapshot import Broker
 from evenkeel.planning.arrays import Floats, Ints
 from evenkeel.planning.balance import DIGITS
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.disruption import step_prices
+from evenkeel.planning.disruption import pricing_of, step_prices
 from evenkeel.planning.floors import PPB, find_band
 from evenkeel.planning.in_process import pool_problems
 from evenkeel.planning.peers.counterfactual import TRANSFER_SHEDDER, Counterfactual
@@ -113,7 +113,9 @@ class _Comparison:
         is_transfer = strategy == TRANSFER_SHEDDER and self._settings.transfer_enabled
         kind = StepKind.TRANSFER if is_transfer else StepKind.UNLOAD
         sessions, throughput_out = self._bundles.sessions[rows], self._bundles.throughput_out[rows]
-        prices = step_prices(kind, sessions, throughput_out, self._settings) * times
+        # As our own steps are priced, or the two would not compare.
+        pricing = pricing_of(self._brokers[0].load_manager if self._brokers else "", self._settings)
+        prices = step_prices(kind, sessions, throughput_out, pricing) * times
         return round(int(prices.sum()) / MILLIS_PER_SECOND, 3)
 
     def _count_illegal(self, decision: PeerDecision) -> int:

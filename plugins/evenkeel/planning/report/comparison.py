@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from evenkeel.planning.report.markup import (
     sentence,
     table,
     text,
+    words,
 )
 from evenkeel.planning.step_costs import cost_of
 
@@ -30,13 +32,26 @@ _MEASURES = (
     ("worst_after", "Worst after", 3),
 )
 
+# What keeps a pool outside of its band, by what its row says it is limited by.
+_WHY_OUTSIDE = {
+    "budget": "a budget, or the order of the steps, leaves moves out",
+    "no-broker": "no broker may receive",
+    "policies": "policies leave no other broker",
+    "giant-bundle": "a bundle is too big for any broker",
+    "excluded-namespaces": "its bundles are excluded from moves",
+    "in-flight": "its bundles were changing hands",
+    "anti-affinity": "anti-affinity groups would get more crowded",
+    "topic-limit": "brokers would reach the topic limit",
+    "bundle-sizes": "nothing that is left fits into the room that others have",
+}
+
 
 def render_comparison(plan: Plan, steps: Sequence[Step]) -> str:
     """This plan and each of Pulsar's strategies in a row of their own, with a bar for every figure."""
     others = [row for row in plan.counterfactual if isinstance(row, Mapping)]
     if not others:
         return ""
-    rows = [_own_row(plan, steps), *others]
+    rows = [_own_row(plan, steps, others), *others]
     most = {key: max((row[key] for row in rows if is_figure(row.get(key))), default=0) for key, _, _ in _MEASURES}
     heads = ("Strategy", *(name for _, name, _ in _MEASURES), "Moved again", "Rules broken", "It stopped because")
     body = table("This plan and Pulsar's own strategies", heads, [_cells(row, most, row is rows[0]) for row in rows])
@@ -47,7 +62,7 @@ def render_comparison(plan: Plan, steps: Sequence[Step]) -> str:
     return section("pulsar", "What Pulsar itself would have done", note, card(body) + "".join(map(_told, others)))
 
 
-def _own_row(plan: Plan, steps: Sequence[Step]) -> dict[str, Any]:
+def _own_row(plan: Plan, steps: Sequence[Step], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total = cost_of(steps)
     return {
         "strategy": "this plan",
@@ -57,8 +72,30 @@ def _own_row(plan: Plan, steps: Sequence[Step]) -> dict[str, Any]:
         "client_seconds": total.client_seconds,
         "worst_after": plan.curve[-1].get("worst") if plan.curve else None,
         "illegal": 0,
-        "stopped_because": "a deadline cut it short" if plan.truncated else "nothing left is worth a move",
+        "stopped_because": _why_it_ends(plan, others),
     }
+
+
+def _why_it_ends(plan: Plan, others: Sequence[Mapping[str, Any]]) -> str | None:
+    """Why there is no further step, as far as the plan knows."""
+    if plan.truncated:
+        return "a deadline cut it short"
+    if same := [row for row in others if row.get("strategy") == plan.strategy]:
+        # The plan is one of Pulsar's strategies itself.
+        return same[0].get("stopped_because")
+    known = [pool for pool in plan.pools if "reaches_band" in pool]
+    causes = Counter(str(pool.get("limited_by")) for pool in known if not pool["reaches_band"])
+    if causes:
+        why = "; ".join(f"{_WHY_OUTSIDE.get(cause, words(cause))} ({many:,})" for cause, many in causes.most_common())
+        return f"{count(causes.total(), 'pool')} of {len(known):,} cannot be brought into the band: {why}"
+    return _why_inside(plan) if known else None
+
+
+def _why_inside(plan: Plan) -> str:
+    after = plan.violations.get("after", {})
+    stuck = int(after.get("misplaced", 0) + after.get("to_be_emptied", 0))
+    but = f", and no place was found for {count(stuck, 'bundle')} that may not stay" if stuck else ""
+    return f"every broker is inside its band{but}"
 
 
 def _cells(row: Mapping[str, Any], most: Mapping[str, float], is_own: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
@@ -17,11 +17,27 @@ def find_receivers(brokers: Sequence[Broker], settings: Settings) -> frozenset[s
     """The Active brokers; with `prefer_later_versions` only those of the latest version among them.
 
     Pulsar compares all registered brokers. Here one that is being emptied does not count: its bundles could go nowhere
-    if it alone had the latest version.
+    if it alone had the latest version. Brokers of the modular manager are compared later, by `find_outdated`.
     """
     active = [broker for broker in brokers if broker.state == BrokerState.ACTIVE]
-    names = [broker.broker_id for broker in active]
-    return frozenset(_keep_latest(active) if settings.prefer_later_versions else names)
+    latest = frozenset(_keep_latest(active)) if settings.prefer_later_versions else None
+    return frozenset(
+        broker.broker_id
+        for broker in active
+        if latest is None or broker.broker_id in latest or broker.load_manager == LoadManager.MODULAR
+    )
+
+
+def find_outdated(allowed: Sequence[Broker], settings: Settings) -> frozenset[str]:
+    """Of the brokers that isolation allows those that the modular manager, which compares only these, finds too old.
+
+    The extensible manager compares versions before it looks at isolation, so that none of its brokers is found here.
+    """
+    if not settings.prefer_later_versions:
+        return frozenset()
+    active = [broker for broker in allowed if broker.state == BrokerState.ACTIVE]
+    modular = frozenset(broker.broker_id for broker in active if broker.load_manager == LoadManager.MODULAR)
+    return modular - frozenset(_keep_latest(active))
 
 
 class Receivers:
@@ -31,7 +47,7 @@ class Receivers:
         self._brokers = {broker.broker_id: broker for broker in brokers}
         self._eligibility = Eligibility(live_broker_ids(brokers), policies)
         self._receivers = find_receivers(brokers, settings)
-        self._prefers_later_versions = settings.prefer_later_versions
+        self._settings = settings
 
     def is_misplaced(self, namespace: str, owner: str) -> bool:
         """Whether isolation says that an owner may not keep the bundles of a namespace."""
@@ -44,7 +60,7 @@ class Receivers:
             return "not-active", f"{name} is {destination.state} and may not receive"
         if source is not None and source.load_manager != destination.load_manager:
             return "load-manager", f"{name} runs the load manager {destination.load_manager}, not {source.load_manager}"
-        if self._prefers_later_versions and name not in self._latest_for(namespace, destination):
+        if self._is_outdated(namespace, destination):
             return "version-filter", f"{name} runs {destination.version}, and brokers of a later version are preferred"
         if name not in self._eligible_for(namespace, destination):
             policy = self._eligibility.policy_of(namespace)
@@ -52,15 +68,17 @@ class Receivers:
             return "not-eligible", f"{name} may not own {namespace} by {by}"
         return None
 
-    def _latest_for(self, namespace: str, destination: Broker) -> Iterable[str]:
+    def _is_outdated(self, namespace: str, destination: Broker) -> bool:
         """The modular manager compares versions after isolation, the extensible one before it."""
+        if not self._settings.prefer_later_versions:
+            return False
         if destination.load_manager != LoadManager.MODULAR:
-            return self._receivers
+            return destination.broker_id not in self._receivers
         allowed = [self._brokers[name] for name in sorted(self._eligibility.brokers_for(namespace))]
-        return _keep_latest([broker for broker in allowed if broker.state == BrokerState.ACTIVE])
+        return destination.broker_id in find_outdated(allowed, self._settings)
 
     def _eligible_for(self, namespace: str, destination: Broker) -> frozenset[str]:
-        if not self._prefers_later_versions or destination.load_manager == LoadManager.MODULAR:
+        if not self._settings.prefer_later_versions or destination.load_manager == LoadManager.MODULAR:
             return self._eligibility.brokers_for(namespace)
         # Primaries of an older version do not count, so that the secondaries may be asked for.
         return self._eligibility.among(sorted(self._receivers)).brokers_for(namespace)

@@ -9,22 +9,34 @@ import numpy as np
 
 from evenkeel.model.bundles import BundleName, BundleRange, find_ring_fault
 from evenkeel.model.errors import InputError
+from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.snapshot import Broker, BrokerState
 from evenkeel.planning.rules.units import Units, can_be_cut
 from evenkeel.planning.rules.violation import Violation
+from evenkeel.planning.splitting.splits import children_of, divide
 
 FEWEST_TOPICS = 2
+# In the order of a unit's figures; cpu follows the messages.
+_PARTS = (
+    "lower_msg_rate_ppb",
+    "lower_throughput_in_ppb",
+    "lower_throughput_out_ppb",
+    "lower_topics_ppb",
+    "lower_sessions_ppb",
+)
 
 
-def find_split_faults(steps: Sequence[Step], units: Units, brokers: Mapping[str, Broker]) -> Iterator[Violation]:
+def find_split_faults(
+    steps: Sequence[Step], units: Units, brokers: Mapping[str, Broker], cuts: Sequence[SplitCandidate] | None
+) -> Iterator[Violation]:
     """Every breach of the rules of splits; a child may be moved by a later wave than the one that makes it."""
     splits = [step for step in steps if step.kind == StepKind.SPLIT]
     for step in splits:
         yield from _check_split(step, units, brokers)
     for step in steps:
         if step.bundle in units.split_of:
-            yield from _check_child(step, units.split_of[step.bundle])
+            yield from _check_child(step, units.split_of[step.bundle], units, cuts)
     yield from _find_lost_load(splits, units)
     yield from _find_broken_rings(splits, units)
 
@@ -43,12 +55,28 @@ def _check_split(step: Step, units: Units, brokers: Mapping[str, Broker]) -> Ite
         yield Violation("not-active", step.order, f"{step.source} is {source.state} and may not get more bundles")
 
 
-def _check_child(step: Step, split: Step) -> Iterator[Violation]:
+def _check_child(step: Step, split: Step, units: Units, cuts: Sequence[SplitCandidate] | None) -> Iterator[Violation]:
     if step.kind == StepKind.SPLIT:
         yield Violation("split-again", step.order, f"{step.bundle} is itself a child of this plan's splits")
+    elif (fault := _find_part_fault(step, split, units, cuts)) is not None:
+        yield Violation("split-load", step.order, fault)
     if step.wave <= split.wave:
         detail = f"{step.bundle} is made by wave {split.wave}, and cannot be changed before a later one"
         yield Violation("child-order", step.order, detail)
+
+
+def _find_part_fault(step: Step, split: Step, units: Units, cuts: Sequence[SplitCandidate] | None) -> str | None:
+    """Why what a step says of a child is not believed; every other rule counts with what it says."""
+    parent, stated = units.figures[units.rows[split.bundle]], units.figures[units.rows[step.bundle]]
+    if cuts is None:
+        is_empty = parent.any() and not stated.any()
+        return f"{step.bundle} is moved, but carries nothing by its step" if is_empty else None
+    cut = next((cut for cut in cuts if (cut.bundle, cut.boundary) == (split.bundle, split.split_boundary)), None)
+    if cut is None:
+        return f"nothing says which part of {split.bundle} {step.bundle} carries, so that it may not move"
+    side = children_of(cut.bundle, cut.boundary).index(step.bundle)
+    part = [divide(int(whole), getattr(cut, name))[side] for whole, name in zip(parent, _PARTS, strict=True)]
+    return None if stated.tolist() == part else f"{step.bundle} does not carry what its parent's cut gives it"
 
 
 def _find_lost_load(splits: Sequence[Step], units: Units) -> Iterator[Violation]:

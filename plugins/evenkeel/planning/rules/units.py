@@ -23,7 +23,7 @@ class Units:
     """Bundles and children by name; the first `in_snapshot` rows are the snapshot's.
 
     `figures` has a row a unit: the load in the order of `RESOURCES`, then topics and sessions. Of a child they are what
-    the plan says of it; of one that it does not move, what its sibling leaves.
+    the plan says of it, which `find_split_faults` checks; of one that it does not move, what its sibling leaves.
     """
 
     rows: Mapping[str, int]

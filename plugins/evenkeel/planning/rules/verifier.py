@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
@@ -22,12 +23,20 @@ __all__ = ["Violation", "find_violations"]
 
 
 def find_violations(
-    steps: Sequence[Step], brokers: Sequence[Broker], bundles: BundleColumns, policies: Policies, settings: Settings
+    steps: Sequence[Step],
+    brokers: Sequence[Broker],
+    bundles: BundleColumns,
+    policies: Policies,
+    settings: Settings,
+    cuts: Sequence[SplitCandidate] | None = None,
 ) -> list[Violation]:
     """Everything that is wrong with a plan for this snapshot; an empty list is a legal plan.
 
     Waves are replayed one by one, and each has to be legal for any subset and any order of its steps. A split leaves
     two children with its owner. What an unload lets go leaves to an unknown place: Pulsar decides.
+
+    `cuts` say which part of its parent each child carries. A caller without them believes what steps say of children,
+    as long as these add up to their parent and none that moves is empty.
     """
     units = Units.of(bundles, steps)
     brokers_by_id = {broker.broker_id: broker for broker in brokers}
@@ -37,7 +46,7 @@ def find_violations(
     found += find_budget_faults(steps, units, pricing_of(brokers[0].load_manager if brokers else "", settings))
     for step in steps:
         found += rules.check(step)
-    found += find_split_faults(steps, units, brokers_by_id)
+    found += find_split_faults(steps, units, brokers_by_id, cuts)
     known = [step for step in steps if rules.can_be_replayed(step)]
     necessary = frozenset(step.order for step in known if rules.is_necessary(step))
     found += find_load_faults(known, units, brokers, bundles, policies, settings, necessary)

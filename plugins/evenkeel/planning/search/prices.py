@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from evenkeel.model.load import RESOURCES, Resource
+from evenkeel.model.plan import StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.planning.arrays import Floats, Ints
-from evenkeel.planning.disruption import transfer_prices
+from evenkeel.planning.disruption import pricing_of, step_prices
 from evenkeel.planning.floors import Band
 from evenkeel.planning.problem import PoolProblem
 from evenkeel.planning.search.hot_brokers import HotBroker, find_hot_brokers
@@ -26,7 +28,7 @@ def price_bundles(problem: PoolProblem, band: Band, settings: Settings) -> Float
     A price has a part that every move costs and a part that grows with the client-seconds. Each is measured in what
     the least of it would be for the whole pool, so that `balanced` weighs the one against the other.
     """
-    client_ms = transfer_prices(problem.sessions, settings)
+    client_ms = _client_ms(problem, settings)
     hot = find_hot_brokers(problem, band.cap)
     fewest = max(sum(_fewest_moves(problem, broker) for broker in hot), 1)
     least_ms = max(sum(_least_client_ms(problem, broker, client_ms) for broker in hot), 1)
@@ -36,6 +38,13 @@ def price_bundles(problem: PoolProblem, band: Band, settings: Settings) -> Float
         "balanced": (1.0, BALANCED_CLIENTS),
     }[settings.objective]
     return by_move + by_client * client_ms.astype(np.float64) * (fewest / least_ms)
+
+
+def _client_ms(problem: PoolProblem, settings: Settings) -> Ints:
+    """What the step of each bundle will be charged with, catching up included."""
+    throughput_out = problem.load[:, RESOURCES.index(Resource.BANDWIDTH_OUT)]
+    pricing = pricing_of(problem.load_manager, settings)
+    return step_prices(StepKind.TRANSFER, problem.sessions, throughput_out, pricing)
 
 
 def _fewest_moves(problem: PoolProblem, hot: HotBroker) -> int:
