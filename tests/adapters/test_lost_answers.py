@@ -137,6 +137,11 @@ def test_steps_sent_behind_each_other_are_each_settled(
     writes = [(entry(epoch, n), [set_data("bundle", f"{home}/b{n}", b"after-step-%d" % n, 0)]) for n in range(6)]
     answers = journal.write_each(writes)
     assert proxy.cuts == 1
+    # What was sent behind the cut may have arrived before it, or not at all.
+    lost = [number for number, answer in enumerate(answers) if isinstance(answer, NotDoneError)]
+    assert set(lost) <= {4}
+    for number, answer in zip(lost, journal.write_each([writes[number] for number in lost]), strict=True):
+        answers[number] = answer
     assert [answer is None for answer in answers] == [True] * 5 + [False]
     assert [client.get(f"{home}/b{n}")[1].version for n in range(6)] == [1] * 6
     assert sorted(journal.entries(PLAN)) == [0, 1, 2, 3, 4]
