@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from kazoo.client import KazooClient
 
+from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.adapters.zookeeper import ZooKeeperSession
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import UnavailableError
@@ -15,7 +17,6 @@ from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.run import RunRecord, RunState, StepResult, StepState
 from evenkeel.model.snapshot import Broker, Bundle, LoadManager
 from evenkeel.pulsar.topic_hash import hash_topic
-from evenkeel.stages.manual import look_at
 from evenkeel.stages.verify import verify_run
 from support.plans import make_step, store_plan
 from support.pulsar_traffic import Traffic, name_topics, running_traffic
@@ -54,10 +55,9 @@ def goes_the_whole_way(scene: RealScene) -> None:
     scene.skew()
     cluster = ("--cluster", scene.connection.cluster)
     with busy_clients(scene):
-        await_told_load(scene)
-        snapshot = scene.run("snapshot", *cluster, live=True)
+        snapshot = take_loaded_snapshot(scene)
         assert snapshot["load_manager"] == scene.kind
-        plan = scene.run("plan", *cluster)
+        plan = scene.run("plan", *cluster, "--snapshot", snapshot["snapshot_id"])
         plan_id, planned = plan["plan_id"], sum(plan["steps"].values())
         assert plan["steps"]["transfers"] > 0, plan
         assert scene.run("check", plan_id)["passed"] is True
@@ -71,14 +71,21 @@ def goes_the_whole_way(scene: RealScene) -> None:
         assert verified["passed"] is True, verified
 
 
-def await_told_load(scene: RealScene) -> None:
-    """Brokers count once in a few seconds, so the first snapshots may see no load yet."""
+def take_loaded_snapshot(scene: RealScene) -> dict[str, Any]:
+    """Take snapshots by command until one tells of load.
 
-    def is_told() -> bool:
-        bundles = look_at(scene.lake, scene.connection, scene.settings).bundles
-        return any(bundle.msg_rate_in_per_s for bundle in bundles)
+    Brokers count once in a few seconds, and on a busy machine their clients may pause for longer than that.
+    """
+    taken: list[dict[str, Any]] = []
+    store, cluster = SnapshotStore(scene.lake), scene.connection.cluster
 
-    assert eventually(is_told, LOAD_TOLD_S), "the brokers tell of no load"
+    def has_load() -> bool:
+        taken.append(scene.run("snapshot", "--cluster", cluster, live=True))
+        bundles = store.read_table(store.load(cluster, taken[-1]["snapshot_id"]), "bundles")
+        return any(bundles["msg_rate_in_per_s"].to_pylist())
+
+    assert eventually(has_load, LOAD_TOLD_S), "the brokers tell of no load"
+    return taken[-1]
 
 
 def keeps_every_message_under_steady_load(scene: RealScene, producers: int, consumers: int) -> None:
