@@ -300,23 +300,27 @@ def test_lost_connection_drops_the_watches_and_the_step_still_settles(
     assert (state, [r.state for r in results]) == (RunState.DONE, [StepState.SETTLED]), detail
 
 
+def leave_an_intent(scene: Scene, plan_id: str, monkeypatch: pytest.MonkeyPatch, dies_in: str) -> None:
+    """Apply a plan of one step with a writer that dies in a method of its admin client."""
+
+    def die(*_: object) -> None:
+        raise UnavailableError("the writer is gone", "see why")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PulsarAdmin, dies_in, die)
+        run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
+    assert (run.state, [r.state for r in run.results]) == (RunState.STOPPED, [StepState.INTENDED])
+
+
 def test_intent_whose_call_was_never_made_is_called_by_the_next_run(
     stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = stage("modular")
     plan_id = scene.plan(1)
-
-    def no_answer(*_: object) -> None:
-        raise UnavailableError("the broker does not answer", "see why")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PulsarAdmin, "transfer", no_answer)
-        first = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
-    assert (first.state, [r.state for r in first.results]) == (RunState.STOPPED, [StepState.INTENDED])
-    quick = dataclasses.replace(SETTINGS, admin_call_timeout_s=1.0)
-    second = apply_plan(scene.lake, plan_id, scene.connection, quick)
-    assert (second.state, [r.state for r in second.results]) == (RunState.DONE, [StepState.SETTLED])
-    assert [entry["epoch"] for entry in scene.journal(plan_id)] == [second.epoch]
+    leave_an_intent(scene, plan_id, monkeypatch, "transfer")
+    run = scene.run(plan_id, admin_call_timeout_s=1.0)
+    assert (run.state, [r.state for r in run.results]) == (RunState.DONE, [StepState.SETTLED])
+    assert [entry["epoch"] for entry in scene.journal(plan_id)] == [run.epoch]
 
 
 def test_intent_whose_call_took_effect_without_a_lookup_is_driven_home_by_the_next_run(
@@ -324,18 +328,10 @@ def test_intent_whose_call_took_effect_without_a_lookup_is_driven_home_by_the_ne
 ) -> None:
     scene = stage("modular", clients_look_up_after_s=600.0)
     plan_id = scene.plan(1)
-
-    def die(*_: object) -> None:
-        raise UnavailableError("the writer is gone before it could look the bundle up", "see why")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PulsarAdmin, "_drive_home", die)
-        first = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
-    assert (first.state, [r.state for r in first.results]) == (RunState.STOPPED, [StepState.INTENDED])
-    quick = dataclasses.replace(SETTINGS, admin_call_timeout_s=1.0)
-    second = apply_plan(scene.lake, plan_id, scene.connection, quick)
-    (result,) = second.results
-    assert (second.state, result.state) == (RunState.DONE, StepState.SETTLED), result
+    leave_an_intent(scene, plan_id, monkeypatch, "_drive_home")
+    run = scene.run(plan_id, admin_call_timeout_s=1.0)
+    (result,) = run.results
+    assert (run.state, result.state) == (RunState.DONE, StepState.SETTLED), result
     assert scene.fleet.owner_of(result.bundle) == result.destination
 
 
