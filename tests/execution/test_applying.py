@@ -19,7 +19,8 @@ from evenkeel.adapters.plans import PlanStore
 from evenkeel.adapters.pulsar_admin import PulsarAdmin
 from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.adapters.zookeeper import ZooKeeperSession
-from evenkeel.model.errors import InputError, RefusedError, UnavailableError
+from evenkeel.execution.departures import Departures
+from evenkeel.model.errors import InputError, NotDoneError, RefusedError, UnavailableError
 from evenkeel.model.moments import parse_time
 from evenkeel.model.orders import Order
 from evenkeel.model.run import RunState, StepState
@@ -200,20 +201,34 @@ def test_step_that_got_lost_on_its_way_is_proved_anew(
     stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = stage()
-    plan_id = scene.plan(3)
+    plan_id = scene.plan(1)
+    proofs: list[int] = []
+    prove = Departures._prove
+    monkeypatch.setattr(
+        Departures, "_prove", lambda departures, batch: proofs.append(len(batch)) or prove(departures, batch)
+    )
     with CuttingProxy(scene.connection.zookeeper) as proxy:
         proxy.lose_answer_to(b"Releasing", swallow=True)
         through_proxy = dataclasses.replace(scene.connection, zookeeper=proxy.connect_string)
-        looks: list[Sequence[str]] = []
-        look = ZooKeeperClusterView.look
-        monkeypatch.setattr(
-            ZooKeeperClusterView, "look", lambda view, bundles: looks.append(bundles) or look(view, bundles)
-        )
         run = apply_plan(scene.lake, plan_id, through_proxy, SETTINGS)
         assert proxy.cuts == 1
-    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 3), run.detail
-    canary = run.results[0].bundle
-    assert looks.count([canary]) >= 2, "what was proved before the connection was lost has grown old"
+    assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run.detail
+    assert proofs == [1, 1], "what was proved before the connection was lost has grown old"
+
+
+def test_step_that_gets_lost_again_and_again_stops_the_run(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage()
+    plan_id = scene.plan(1)
+    lost = NotDoneError("the step got lost", "see why")
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write_each", lambda journal, writes: [lost] * len(writes))
+        state, results, detail = scene.apply(plan_id)
+    assert (state, results) == (RunState.STOPPED, [])
+    assert "step 0 got lost 3 times on its way to ZooKeeper" in detail
+    assert scene.journal(plan_id) == []
+    assert scene.apply(plan_id)[0] is RunState.DONE, "nothing was begun, so the next run begins it"
 
 
 @pytest.mark.parametrize("kind", KINDS)
