@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from evenkeel.adapters.broker_access import BrokerAccess
 from evenkeel.adapters.json_documents import JsonObject
 from evenkeel.adapters.pulsar_admin import (
-    LARGEST_ANSWER_BYTES,
     MOST_ATTEMPTS,
     MOST_TRANSFERS,
     PulsarAdmin,
@@ -27,71 +20,7 @@ from evenkeel.adapters.pulsar_admin import (
 from evenkeel.adapters.registrations import Registration
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import FencedOutError, RefusedError, UnavailableError
-
-TIMEOUT_S = 5.0
-BUNDLE = "shop/orders/0x40000000_0x80000000"
-UNLOAD = f"/admin/v2/namespaces/{BUNDLE}/unload"
-Reply = tuple[int, str]
-
-
-@dataclass
-class Broker:
-    """A server that answers from a list, the last answer for ever, and remembers what it was asked."""
-
-    replies: list[Reply]
-    seen: list[tuple[str, str, bytes]] = field(default_factory=list)
-    tokens: list[str | None] = field(default_factory=list)
-    url: str = ""
-
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        self.seen.append((handler.command, handler.path, body))
-        self.tokens.append(handler.headers.get("Authorization"))
-        status, text = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        handler.send_response(status)
-        if status == 307:
-            handler.send_header("Location", text)
-            text = ""
-        handler.send_header("Content-Length", str(len(text)))
-        handler.end_headers()
-        handler.wfile.write(text.encode())
-
-
-Start = Callable[..., Broker]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with ExitStack() as stack:
-
-        def build(*replies: Reply) -> Broker:
-            broker = Broker(list(replies))
-
-            class Handler(BaseHTTPRequestHandler):
-                def do_GET(self) -> None:
-                    broker.answer(self)
-
-                def do_PUT(self) -> None:
-                    broker.answer(self)
-
-                def log_message(self, format: str, *args: object) -> None:
-                    """Keep the test's output quiet."""
-
-            server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-            stack.callback(server.shutdown)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            broker.url = f"http://127.0.0.1:{server.server_port}"
-            return broker
-
-        yield build
-
-
-def admin(brokers: dict[str, str], **wishes: object) -> PulsarAdmin:
-    return PulsarAdmin(brokers, TIMEOUT_S, sleep=lambda seconds: None, **wishes)  # type: ignore[arg-type]
-
-
-def found_at(broker: Broker) -> Reply:
-    return 200, json.dumps({"brokerUrl": "pulsar://x:1", "httpUrl": broker.url})
+from support.answering_brokers import BUNDLE, TIMEOUT_S, UNLOAD, Start, admin, found_at
 
 
 def test_transfer_follows_the_redirects_of_a_modular_cluster_and_is_driven_home_by_a_lookup(start: Start) -> None:
@@ -259,115 +188,6 @@ def test_call_without_an_answer_is_not_repeated_once_it_was_sent() -> None:
         ):
             calls.unload(BUNDLE, "a")
     assert len(accepted) == 1
-
-
-DRIPS_S = 6.0
-OK_LINE = b"HTTP/1.1 200 OK\r\n"
-
-
-@pytest.fixture
-def dripping(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server that answers a byte at a time after what it says at once: each read is in time, the whole is not."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def drip() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    threading.Thread(target=drip_into, args=(connection,), daemon=True).start()
-
-        def drip_into(connection: socket.socket) -> None:
-            ends_s = time.monotonic() + DRIPS_S
-            with contextlib.suppress(OSError), connection:
-                connection.recv(65536)
-                connection.sendall(request.param)
-                while time.monotonic() < ends_s:
-                    connection.sendall(b"x")
-                    time.sleep(0.05)
-
-        threading.Thread(target=drip, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-@pytest.mark.parametrize(
-    "dripping",
-    [
-        pytest.param(b"", id="status"),
-        pytest.param(OK_LINE + b"X-Long: ", id="headers"),
-        pytest.param(OK_LINE + b"Content-Length: 100000\r\n\r\n", id="body"),
-        pytest.param(OK_LINE + b"\r\n", id="endless body"),
-    ],
-    indirect=True,
-)
-@pytest.mark.parametrize("call", ["unload", "lookup"])
-def test_call_to_a_broker_that_drips_ends_at_its_time_out(dripping: str, call: str) -> None:
-    begin_s = time.monotonic()
-    with PulsarAdmin({"a": dripping}, 1.0) as calls, pytest.raises(UnavailableError):
-        getattr(calls, call)(BUNDLE, "a")
-    assert 0.9 < time.monotonic() - begin_s < DRIPS_S / 2
-
-
-def test_addresses_of_a_host_share_the_time_to_connect(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
-    owner = start((204, ""))
-    port = int(owner.url.rpartition(":")[2])
-    known = socket.getaddrinfo
-
-    def resolve(host: str, *arguments: Any, **more: Any) -> Any:
-        addresses = ["127.0.0.2", "127.0.0.1"] if host == "broker" else [host]
-        return [found for address in addresses for found in known(address, *arguments, **more)]
-
-    with socket.create_server(("127.0.0.2", port), backlog=0), socket.create_connection(("127.0.0.2", port)):
-        # Its queue is full, so it answers a further connection no more.
-        monkeypatch.setattr(socket, "getaddrinfo", resolve)
-        begin_s = time.monotonic()
-        with PulsarAdmin({"a": f"http://broker:{port}"}, 2.0) as calls:
-            calls.unload(BUNDLE, "a")
-    assert len(owner.seen) == 1
-    assert 0.9 < time.monotonic() - begin_s < 2.0
-
-
-def test_answer_that_is_too_large_is_left(start: Start) -> None:
-    owner = start((200, "x" * (LARGEST_ANSWER_BYTES + 1)))
-    with admin({"a": owner.url}) as calls, pytest.raises(UnavailableError, match="AnswerTooLargeError"):
-        calls.unload(BUNDLE, "a")
-    assert len(owner.seen) == 1, "the broker may have obeyed"
-
-
-DEEP = "[" * 200_000
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(DEEP, id="deep"),
-        pytest.param('{"httpUrl": ' + DEEP, id="deep inside"),
-        '{"httpUrl": 5}',
-        '{"httpUrl": ["http://a"], "httpUrlTls": {}}',
-        '{"httpUrl": "http://\\ud800/"}',
-        '{"httpUrl": "http://["}',
-        "[]",
-        "",
-    ],
-)
-def test_lookup_that_is_answered_with_nonsense_names_nobody(start: Start, answer: str) -> None:
-    one = start((200, answer))
-    with admin({"one": one.url}) as calls:
-        assert calls.lookup(BUNDLE, "one") is None
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        pytest.param(DEEP, r"412 \[{200}\)", id="deep"),
-        ('{"reason": 5}', r'412 {"reason": 5}\)'),
-        ('["no"]', r'412 \["no"\]\)'),
-        ("", r"\(412\)"),
-    ],
-)
-def test_refusal_in_an_odd_form_is_told_in_short(start: Start, answer: str, told: str) -> None:
-    owner = start((412, answer))
-    with admin({"a": owner.url}) as calls, pytest.raises(RefusedError, match=told):
-        calls.unload(BUNDLE, "a")
 
 
 def test_broker_that_nobody_can_reach_is_tried_a_few_times_and_named() -> None:
