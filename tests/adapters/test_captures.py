@@ -90,6 +90,7 @@ def test_modular_brokers_carry_limits_incarnations_and_domains() -> None:
     assert {(b.state, b.version, b.cpu_limit_percent, b.memory_limit_mib) for b in brokers} == {
         ("Active", "4.2.4", 200.0, 512.0)
     }
+    assert all(b.takes_persistent_topics for b in brokers)
 
 
 def test_percentages_become_usages_of_the_capacity_in_the_settings() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -181,6 +181,19 @@ def test_broker_that_never_reported_is_initial() -> None:
     content = take(cluster)
     assert brokers_of(content)["b3:8080"].state == "Initial"
     assert content.brokers_without_report == ("b3:8080",)
+
+
+@pytest.mark.parametrize("small", [small_extensible, small_modular])
+def test_broker_says_whether_it_serves_persistent_topics(small: Callable[[], RecordedCluster]) -> None:
+    cluster = small()
+    path = "/loadbalance/brokers/b1:8080"
+    node = cluster.tree.nodes[path]
+    served = cluster.tree.document(path) | {"persistentTopicsEnabled": False}
+    cluster.tree.put(path, served, czxid=node.czxid, mzxid=node.mzxid)
+    assert {name: row.takes_persistent_topics for name, row in brokers_of(take(cluster)).items()} == {
+        "b1:8080": False,
+        "b2:8080": True,
+    }
 
 
 def test_broker_marked_for_draining_is_stopping() -> None:

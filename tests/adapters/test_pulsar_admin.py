@@ -283,6 +283,7 @@ def registration(broker: str, web_url: str, *more: str) -> Registration:
         mzxid=1,
         load_manager_class="x",
         version=None,
+        takes_persistent_topics=True,
         web_url=web_url,
         urls=frozenset({web_url, *more}),
         document=JsonObject.decode(b"{}", "test"),

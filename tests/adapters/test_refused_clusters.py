@@ -99,6 +99,10 @@ EXTENSIBLE_CASES: dict[str, tuple[Break, list[str]]] = {
         lambda c: change(c, B1, webServiceUrl="file:///etc/passwd"),
         [B1, "file:///etc/passwd"],
     ),
+    "registration that neither serves nor does not": (
+        lambda c: change(c, B1, persistentTopicsEnabled="yes"),
+        [B1, "persistentTopicsEnabled = 'yes' is neither true nor false"],
+    ),
     "boundaries with a gap": (
         lambda c: set_boundaries(c, "0x00000000", "0x80000000"),
         ["acme/orders", "a gap from 0x80000000 to 0xffffffff"],

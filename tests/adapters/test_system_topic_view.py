@@ -49,6 +49,7 @@ class Brokers:
                 mzxid=1,
                 load_manager_class="x",
                 version=None,
+                takes_persistent_topics=True,
                 web_url=f"http://{broker}",
                 urls=frozenset(),
                 document=document,

@@ -24,6 +24,7 @@ from evenkeel.planning.search.placement import Placement
 from support.clusters import Cluster, broker, bundles, isolation, no_bundles, plan, random_cluster
 
 PAIR = (broker("b1"), broker("b2"))
+MODULAR_PAIR = tuple(dataclasses.replace(row, load_manager="modular") for row in PAIR)
 TRIO = (*PAIR, broker("b3"))
 SEEDS = range(6)
 REASONS_DEADLINE_S = 0.5
@@ -372,6 +373,13 @@ def test_narrow_policy_is_told_what_one_more_broker_would_do() -> None:
             "raising the budget max_steps = 0: the moves of this pool alone take 1",
         ),
         (
+            # As the step itself is priced: on a modular cluster no client gains by a transfer.
+            Cluster(MODULAR_PAIR, bundles({"b1": [("t/a", 200), ("t/b", 200)]})),
+            Settings(max_client_seconds=1),
+            "budget",
+            "raising the budget max_client_seconds = 1: the moves of this pool alone take 39",
+        ),
+        (
             Cluster(tuple(broker(name, state="Stopping") for name in ("b1", "b2")), bundles({"b1": [("t/a", 1)]})),
             Settings(),
             "no-broker",
@@ -384,7 +392,7 @@ def test_narrow_policy_is_told_what_one_more_broker_would_do() -> None:
             "a capacity table in the settings",
         ),
     ],
-    ids=["giant bundle", "excluded", "coarse bundles", "no budget", "all draining", "no limits"],
+    ids=["giant bundle", "excluded", "coarse bundles", "no budget", "few client-seconds", "all draining", "no limits"],
 )
 def test_pool_outside_its_band_is_told_why(cluster: Cluster, settings: Settings, limited_by: str, advice: str) -> None:
     pool = only_pool(plan(cluster, settings))

@@ -9,9 +9,11 @@ import pytest
 
 from evenkeel.model.errors import EvenkeelError, RefusedError
 from evenkeel.model.plan import MANUAL, Step, StepKind
+from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Bundle, PolicyDocument, Topic
 from evenkeel.planning.by_hand import KnownCluster
 from evenkeel.planning.manual import Wish, find_bundle, plan_wish
+from evenkeel.planning.peers.decision import PEERS
 from evenkeel.pulsar.topic_hash import hash_topic
 from support import small_cluster
 from support.by_hand import known, pinned_to
@@ -165,3 +167,19 @@ def test_anti_affinity_is_never_made_worse_by_hand() -> None:
 
 def test_split_of_a_single_topic_is_refused() -> None:
     assert "has fewer than 2 topics" in refusal(wish(StepKind.SPLIT), known(bundles=with_first(topics=1)))
+
+
+def test_report_can_tell_what_pulsar_would_have_done_instead() -> None:
+    # A bundle whose owner is gone takes no part, and must not keep a person from moving another.
+    orphaned = change(small_cluster.bundles(), "bundle", LAST, owner="gone:8080")
+    rows = plan_wish(known(bundles=orphaned), wish(StepKind.TRANSFER, destination=B03)).plan.counterfactual
+    assert [row["strategy"] for row in rows] == list(PEERS)
+    assert all(row["worst_before"] > 1.0 for row in rows)
+    assert all(row["explanation"] for row in rows)
+
+
+def test_comparison_with_pulsar_is_left_out_of_a_plan_by_hand_for_too_many_bundles() -> None:
+    cluster = known(settings=Settings(counterfactual_max_bundles=1))
+    rows = plan_wish(cluster, wish(StepKind.UNLOAD)).plan.counterfactual
+    assert [row["unloads"] for row in rows] == [None, None]
+    assert "more than 1 (setting counterfactual_max_bundles)" in rows[0]["stopped_because"]

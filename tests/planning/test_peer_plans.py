@@ -113,6 +113,20 @@ def test_moves_against_a_hard_rule_are_left_out_with_that_rule() -> None:
     ]
 
 
+@pytest.mark.parametrize("load_manager", ["extensible", "modular"])
+def test_move_to_a_broker_of_an_older_version_says_so(load_manager: str) -> None:
+    versions = {"b1": "4.2.4", "b2": "4.1.0", "b3": "4.2.4"}
+    brokers = tuple(
+        dataclasses.replace(broker(name), load_manager=load_manager, version=version)
+        for name, version in versions.items()
+    )
+    settings = dataclasses.replace(SETTINGS, prefer_later_versions=True)
+    plan = carry_out(Cluster(brokers, bundles({"b1": [("t/a", 300), ("t/b", 400)]})), {"t/a": "b2"}, settings)
+    assert [detail.partition("left out: ")[2] for detail in sentences(plan.rejections, PEER_ILLEGAL)] == [
+        "b2:8080 would have to run the latest version"
+    ]
+
+
 def test_move_that_would_raise_the_peak_of_its_pool_is_left_out() -> None:
     placed = {"b1": [("t/a", 300), ("t/b", 300)], "b2": [("t/c", 500)]}
     plan = carry_out(Cluster((broker("b1"), broker("b2")), bundles(placed)), {"t/a": "b2"})

@@ -1,12 +1,16 @@
-"""Which brokers may receive bundles: by state, by version, and as each of Pulsar's managers compares versions."""
+"""Which brokers may receive bundles: by state, by what they serve, and as Pulsar's managers compare versions."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
+
+import pytest
 
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
+from evenkeel.planning.peers.decision import PEERS, decide
 from evenkeel.planning.rules.receiving import Receivers, find_receivers
 from evenkeel.planning.rules.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, isolation, plan
@@ -14,8 +18,8 @@ from support.clusters import Cluster, broker, bundles, isolation, plan
 PREFER = Settings(prefer_later_versions=True)
 
 
-def versioned(name: str, version: str | None, **fields: str) -> Broker:
-    return dataclasses.replace(broker(name), version=version, **fields)  # type: ignore[arg-type]
+def versioned(name: str, version: str | None, **fields: Any) -> Broker:
+    return dataclasses.replace(broker(name), version=version, **fields)
 
 
 def names(brokers: list[Broker], settings: Settings) -> set[str]:
@@ -58,7 +62,7 @@ def test_planner_and_verifier_agree_on_versions_across_pools() -> None:
     assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, PREFER) == []
 
 
-def modular(name: str, version: str, **fields: str) -> Broker:
+def modular(name: str, version: str, **fields: Any) -> Broker:
     return versioned(name, version, load_manager="modular", **fields)
 
 
@@ -94,3 +98,51 @@ def test_what_an_older_broker_keeps_does_not_raise_the_lowest_peak() -> None:
     planned = plan(Cluster(brokers, placed, policies), PREFER)
     assert planned.steps == []
     assert planned.plan.pools[0]["lowest_peak"]["cpu"] == 0.101
+
+
+def without_persistent_topics(name: str, **fields: Any) -> Broker:
+    return dataclasses.replace(broker(name), takes_persistent_topics=False, **fields)
+
+
+def test_shared_broker_without_persistent_topics_keeps_what_it_has_and_receives_nothing() -> None:
+    # b1: 100 100 100 100 | b2: nothing | b3 (non-persistent topics only): 10
+    brokers = (broker("b1"), broker("b2"), without_persistent_topics("b3"))
+    cluster = Cluster(brokers, bundles({"b1": [("t/a", 100)] * 4, "b3": [("t/a", 10)]}))
+    assert legal_steps(cluster) == {("t/a", "b1", "b2")}
+
+
+def test_policy_does_not_look_at_what_its_brokers_serve() -> None:
+    policies = Policies(isolation=(isolation("p", ["t/a"], ["b."]),))
+    cluster = Cluster((broker("b1"), without_persistent_topics("b2")), bundles({"b1": [("t/a", 100)] * 2}), policies)
+    assert legal_steps(cluster) == {("t/a", "b1", "b2")}
+
+
+def test_verifier_names_a_shared_broker_without_persistent_topics() -> None:
+    source, destination = broker("b1"), without_persistent_topics("b2")
+    found = Receivers([source, destination], Policies(), Settings()).find_refusal("t/a", source, destination)
+    assert found == ("persistent-topics", "b2:8080 serves no persistent topics")
+
+
+def test_modular_manager_compares_versions_among_those_that_serve_persistent_topics() -> None:
+    # b3 is newer than both, and of no use to anyone
+    brokers = (modular("b1", "4.0.0"), modular("b2", "4.0.0"), modular("b3", "4.1.0", takes_persistent_topics=False))
+    assert legal_steps(Cluster(brokers, bundles({"b1": [("t/a", 100)] * 2}))) == {("t/a", "b1", "b2")}
+
+
+def test_drained_broker_says_that_nobody_else_serves_persistent_topics() -> None:
+    brokers = (broker("b1", state="Stopping"), without_persistent_topics("b2"))
+    planned = plan(Cluster(brokers, bundles({"b1": [("t/a", 10)]})))
+    assert planned.steps == []
+    assert [row.detail for row in planned.rejections if row.rule == "persistent-topics"] == [
+        "b1:8080 may not keep the bundle, but the 1 other broker that may own it would have to serve persistent topics"
+    ]
+
+
+@pytest.mark.parametrize("strategy", PEERS)
+def test_pulsars_own_strategies_bring_nothing_to_it_either(strategy: str) -> None:
+    uneven = bundles({"b1": [("t/a", 200), ("t/b", 200), ("t/c", 200), ("t/d", 200)]})
+    settings = Settings(bundle_unload_min_throughput_threshold=0.0)
+    brokers = (broker("b1"), broker("b2"), without_persistent_topics("b3"))
+    assert set(decide(strategy, brokers, uneven, Policies(), settings).destinations.values()) == {"b2:8080"}
+    every = (broker("b1"), broker("b2"), broker("b3"))
+    assert "b3:8080" in decide(strategy, every, uneven, Policies(), settings).destinations.values()

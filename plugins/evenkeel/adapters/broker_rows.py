@@ -85,6 +85,7 @@ def _to_row(registration: Registration, facts: BrokerFacts, state: BrokerState) 
         failure_domain=facts.domains.get(broker_id),
         reported_at=report.made_at if report else None,
         web_service_url=registration.web_url,
+        takes_persistent_topics=registration.takes_persistent_topics,
         **(report.resources if report else {}),
     )
 

@@ -12,6 +12,7 @@ from evenkeel.model.errors import InputError
 
 BROKERS_PATH = "/loadbalance/brokers"
 _WEB_URL_FIELDS = ("webServiceUrl", "webServiceUrlTls")
+_PERSISTENT = "persistentTopicsEnabled"
 _URL_FIELDS = (*_WEB_URL_FIELDS, "pulsarServiceUrl", "pulsarServiceUrlTls")
 
 
@@ -24,6 +25,7 @@ class Registration:
     mzxid: int
     load_manager_class: str
     version: str | None
+    takes_persistent_topics: bool
     web_url: str
     urls: frozenset[str]
     document: JsonObject
@@ -58,6 +60,7 @@ def _parse(broker_id: str, node: ZNode, prefers_tls: bool) -> Registration:
         mzxid=node.mzxid,
         load_manager_class=document.text("loadManagerClassName"),
         version=document.optional_text("brokerVersion") or document.optional_text("brokerVersionString"),
+        takes_persistent_topics=not document.has(_PERSISTENT) or document.flag(_PERSISTENT),
         web_url=_require_http(web_urls[-1 if prefers_tls else 0], node.path),
         urls=frozenset(url for url in map(document.optional_text, _URL_FIELDS) if url is not None),
         document=document,

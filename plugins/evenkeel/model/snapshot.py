@@ -57,6 +57,7 @@ class Broker:
     bandwidth_in_limit_kbps: float | None = column("NIC speed in, kilobit per second; null is unknown", None)
     bandwidth_out_usage_kbps: float | None = column("NIC traffic out, kilobit per second", None)
     bandwidth_out_limit_kbps: float | None = column("NIC speed out, kilobit per second; null is unknown", None)
+    takes_persistent_topics: bool | None = column("whether it serves persistent topics; null is unknown: yes", None)
 
 
 @dataclass(frozen=True, slots=True)

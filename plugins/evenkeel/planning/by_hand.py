@@ -1,7 +1,8 @@
 """Draws up plans whose steps a person chose: a step by hand, or the way back from a run.
 
-Such a plan has no bounds and no curve, for nothing was searched. It keeps every hard rule; what speaks of balance alone
-(`GOALS`) is left to the person, who is shown it before saying yes.
+Such a plan has no bounds and no curve, for nothing was searched; what Pulsar would have done with the same snapshot it
+tells like any other. It keeps every hard rule; what speaks of balance alone (`GOALS`) is left to the person, who is
+shown it before saying yes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from evenkeel.planning.balance import describe_balance, describe_disruption
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.disruption import client_milliseconds, pricing_of
 from evenkeel.planning.loads_now import loads_now
+from evenkeel.planning.peers.comparison import describe_counterfactuals
 from evenkeel.planning.pool_plan import Vector, vector
 from evenkeel.planning.pools import assign_pools, live_broker_ids
 from evenkeel.planning.problem import limits_of
@@ -64,6 +66,16 @@ class KnownCluster:
     @cached_property
     def loads(self) -> BundleColumns:
         return loads_now(self.bundles, self.brokers, self.settings)
+
+    @cached_property
+    def plannable(self) -> BundleColumns:
+        """The bundles on known brokers, those apart that Pulsar pins to their place."""
+        rows = [
+            row
+            for row, bundle in enumerate(self.bundles)
+            if bundle.owner in self.broker_by_id and not is_system_namespace(bundle.namespace)
+        ]
+        return self.loads.take(np.array(rows, dtype=np.intp))
 
     def bundle(self, name: str) -> Bundle | None:
         row = self.row_by_bundle.get(name)
@@ -161,7 +173,7 @@ def draw_up(
         violations={},
         curve=[],
         pools=[],
-        counterfactual=[],
+        counterfactual=describe_counterfactuals(known.brokers, known.plannable, known.policies, known.settings),
         truncated=False,
         library_version=known.library_version,
     )
@@ -177,8 +189,8 @@ def _used(known: KnownCluster) -> Ints:
     """What the bundles put on each broker, those apart that are never planned."""
     place = {broker.broker_id: row for row, broker in enumerate(known.brokers)}
     used = np.zeros((len(known.brokers), len(RESOURCES)), dtype=np.int64)
-    counted = [row for row, b in enumerate(known.bundles) if b.owner in place and not is_system_namespace(b.namespace)]
-    np.add.at(used, [place[str(known.bundles[row].owner)] for row in counted], known.loads.loads()[counted])
+    owners = np.array([place[owner] for owner in known.plannable.owner.tolist()], dtype=np.intp)
+    np.add.at(used, owners, known.plannable.loads())
     return used
 
 

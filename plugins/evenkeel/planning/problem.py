@@ -20,7 +20,7 @@ from evenkeel.planning.anti_affinity import NO_GROUP, domains_of, group_of
 from evenkeel.planning.arrays import Bools, Ints, Objects
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.pools import NO_POOL, PoolAssignment, assign_pools, live_broker_ids
-from evenkeel.planning.rules.receiving import find_outdated, find_receivers
+from evenkeel.planning.rules.receiving import find_outdated, find_receivers, may_serve
 from evenkeel.pulsar.eligibility import Eligibility
 
 __all__ = ["BundleColumns", "Mobility", "PoolProblem", "build_problem"]
@@ -45,9 +45,9 @@ class PoolProblem:
     The brokers are the pool's members and whoever else owns one of its bundles.
     A limit of 0 is unknown. `background` is the load that other pools' bundles put on the members.
     `domain` and `group` are numbers of failure domains and anti-affinity groups; a bundle without a group has -1.
-    `isolated` says per class of bundles which brokers may own them by isolation; `eligible` which of these the version
-    filter leaves, the present owner included. `must_move` are the bundles whose owner may not keep them, that may move,
-    and that some broker may receive.
+    `isolated` says per class of bundles which brokers may own them by isolation, `serving` which of these serve their
+    topics, `eligible` which the version filter leaves, the present owner included. `must_move` are the bundles whose
+    owner may not keep them, that may move, and that some broker may receive.
     """
 
     pool: str
@@ -75,6 +75,7 @@ class PoolProblem:
     is_misplaced: Bools
     eligibility_class: Ints
     isolated: Bools
+    serving: Bools
     eligible: Bools
     class_policies: tuple[str | None, ...]
     must_move: Bools = field(init=False)
@@ -197,9 +198,7 @@ def _lay_out(
         domains=domains,
         domain=number(domains)[1],
         is_member=is_member,
-        can_receive=is_member
-        & classes.is_current
-        & np.array([broker in receivers for broker in broker_ids], dtype=bool),
+        can_receive=is_member & classes.is_open & np.array([broker in receivers for broker in broker_ids], dtype=bool),
         must_be_emptied=must_be_emptied,
         limit=limits_of(nodes, settings),
         background=background,
@@ -216,6 +215,7 @@ def _lay_out(
         is_misplaced=is_misplaced,
         eligibility_class=classes.of_row,
         isolated=classes.isolated,
+        serving=classes.serving,
         eligible=classes.eligible,
         class_policies=classes.policies,
     )
@@ -230,12 +230,13 @@ def number(values: Iterable[Any]) -> tuple[list[Any], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
-    """Bundles that the planner may not tell apart; `is_current` are the brokers that some class finds new enough."""
+    """Bundles that the planner may not tell apart; `is_open` are the brokers that some class, or none, lets receive."""
 
     policies: tuple[str | None, ...]
     isolated: Bools
+    serving: Bools
     eligible: Bools
-    is_current: Bools
+    is_open: Bools
     of_row: Ints
 
 
@@ -249,18 +250,19 @@ def _classify(
 ) -> _Classes:
     """Sort bundles by policy and eligible brokers; those that their owner may keep but not receive stand apart."""
     keys, class_of_name = _class_keys(names, eligibility)
-    isolated, is_outdated = (np.zeros((len(keys), len(nodes)), dtype=bool) for _ in range(2))
+    policies = [policy or None for policy, _ in keys]
+    isolated, serving, receiving = (np.zeros((len(keys), len(nodes)), dtype=bool) for _ in range(3))
     for kind, (_, eligible_ids) in enumerate(keys):
-        allowed = [broker for broker in nodes if broker.broker_id in eligible_ids]
-        outdated = find_outdated(allowed, settings)
         isolated[kind] = [broker.broker_id in eligible_ids for broker in nodes]
-        is_outdated[kind] = [broker.broker_id in outdated for broker in nodes]
-    is_current = np.asarray(~is_outdated.any(axis=0) | (isolated & ~is_outdated).any(axis=0))
-    origin, eligible, of_row = _keep_present_owners(
-        isolated & ~is_outdated, is_outdated, class_of_name[name_of_row], owner
+        serving[kind] = isolated[kind] & [may_serve(broker, policies[kind]) for broker in nodes]
+        outdated = find_outdated([nodes[row] for row in np.flatnonzero(serving[kind]).tolist()], settings)
+        receiving[kind] = serving[kind] & [broker.broker_id not in outdated for broker in nodes]
+    is_shut = isolated & ~receiving
+    is_open = np.asarray(~is_shut.any(axis=0) | receiving.any(axis=0))
+    origin, eligible, of_row = _keep_present_owners(receiving, is_shut, class_of_name[name_of_row], owner)
+    return _Classes(
+        tuple(policies[kind] for kind in origin), isolated[origin], serving[origin], eligible, is_open, of_row
     )
-    policies = tuple(keys[kind][0] or None for kind in origin.tolist())
-    return _Classes(policies, isolated[origin], eligible, is_current, of_row)
 
 
 def _class_keys(names: Sequence[str], eligibility: Eligibility) -> tuple[list[tuple[str, frozenset[str]]], Ints]:
@@ -271,16 +273,14 @@ def _class_keys(names: Sequence[str], eligibility: Eligibility) -> tuple[list[tu
     return in_order, np.array([place[key] for key in keys], dtype=np.int64)
 
 
-def _keep_present_owners(
-    eligible: Bools, is_outdated: Bools, class_of_row: Ints, owner: Ints
-) -> tuple[Ints, Bools, Ints]:
+def _keep_present_owners(eligible: Bools, is_shut: Bools, class_of_row: Ints, owner: Ints) -> tuple[Ints, Bools, Ints]:
     """Make classes of bundles whose owner may keep but not receive them: there, the owner is eligible too.
 
     Answers for each class the one that it comes from, its eligible brokers, and the class of each bundle. Without them
-    the lowest peak would be that of a pool in which everything has to leave the older brokers.
+    the lowest peak would be that of a pool in which everything has to leave the brokers that receive nothing.
     """
     origin, of_row = np.arange(len(eligible)), class_of_row.copy()
-    for kind, broker in np.argwhere(is_outdated).tolist():
+    for kind, broker in np.argwhere(is_shut).tolist():
         stays = (class_of_row == kind) & (owner == broker)
         if stays.any():
             of_row[stays] = len(origin)

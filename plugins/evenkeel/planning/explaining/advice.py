@@ -12,7 +12,7 @@ from evenkeel.model.load import MILLI, RESOURCES
 from evenkeel.model.plan import StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.planning.arrays import Bools, Ints
-from evenkeel.planning.disruption import step_prices
+from evenkeel.planning.disruption import pricing_of, step_prices
 from evenkeel.planning.explaining.headroom import Headroom
 from evenkeel.planning.explaining.refusals import NO_ELIGIBLE_BROKER, TOO_BIG, find_refusal
 from evenkeel.planning.explaining.words import count, percent, resource_name, share
@@ -30,6 +30,7 @@ _CAUSES = {
     "draining": "policies",
     "no-active-broker": "policies",
     "version-filter": "policies",
+    "persistent-topics": "policies",
     "excluded-namespace": "excluded-namespaces",
     "system-namespace": "excluded-namespaces",
     "in-flight": "in-flight",
@@ -82,7 +83,7 @@ def _find_budget(placement: Placement, settings: Settings) -> Finding | None:
     problem = placement.problem
     moved = np.flatnonzero(placement.owner != problem.owner)
     load, sessions = problem.load[moved], problem.sessions[moved]
-    client_ms = step_prices(StepKind.TRANSFER, sessions, load[:, 2], settings)
+    client_ms = step_prices(StepKind.TRANSFER, sessions, load[:, 2], pricing_of(problem.load_manager, settings))
     takes = {
         "max_steps": len(moved),
         "max_moved_sessions": int(sessions.sum()),

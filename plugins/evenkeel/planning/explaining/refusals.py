@@ -168,9 +168,13 @@ def find_refusal(placement: Placement, row: int, ceiling: Ints, *more: Obstacle)
         policy = problem.class_policies[kind]
         by = f"isolation policy {policy}" if policy else "the isolation policies of others"
         return NO_ELIGIBLE_BROKER, f"no other live broker may own {problem.namespaces[row]} by {by}"
+    serving = problem.serving[kind] & is_other
+    if not serving.any():
+        others = count(int(allowed.sum()), "other broker")
+        return "persistent-topics", f"the {others} that may own it would have to serve persistent topics"
     receiving = problem.eligible[kind] & problem.can_receive & is_other
     if not receiving.any():
-        return _why_not_receiving(problem, allowed)
+        return _why_not_receiving(problem, serving)
     return _name_binding(receiving, [*_find_obstacles(placement, row, receiving, ceiling), *more])
 
 

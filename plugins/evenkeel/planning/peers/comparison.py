@@ -41,6 +41,8 @@ def describe_counterfactuals(
     brokers: Sequence[Broker], bundles: BundleColumns, policies: Policies, settings: Settings
 ) -> list[dict[str, Any]]:
     """One row a strategy, of owned bundles; `worst` is the highest utilisation over the lowest peak of its pool."""
+    if len(bundles) > settings.counterfactual_max_bundles:
+        return leave_out_counterfactuals(len(bundles), settings)
     return _Comparison(brokers, bundles, policies, settings).rows()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from evenkeel.model.plan import Rejection
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.model.snapshot import Broker
+from evenkeel.model.snapshot import Broker, BrokerState
 from evenkeel.planning.arrays import UNLIMITED, Bools, Ints
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.description import describe
@@ -99,12 +99,16 @@ def _why_illegal(placement: Placement, row: int, wanted: str, destination: int |
     if mobility is not Mobility.FREE:
         return PINNED[mobility][1]
     eligibility_class = int(problem.eligibility_class[row])
-    if destination is None or not problem.eligible[eligibility_class, destination]:
+    if destination is None or not problem.isolated[eligibility_class, destination]:
         policy = problem.class_policies[eligibility_class]
         by = f"isolation policy {policy}" if policy else "the isolation policies of others"
         return f"{wanted} may not own {problem.namespaces[row]} by {by}"
-    if not problem.can_receive[destination]:
+    if problem.states[destination] != BrokerState.ACTIVE:
         return f"{wanted} is {problem.states[destination]} and may not receive"
+    if not problem.serving[eligibility_class, destination]:
+        return f"{wanted} serves no persistent topics"
+    if not (problem.eligible[eligibility_class, destination] and problem.can_receive[destination]):
+        return f"{wanted} would have to run the latest version"
     if not placement.candidates(row, among=problem.can_receive)[destination]:
         return f"{wanted} would exceed the topic limit, or crowd the anti-affinity group of the bundle"
     return None

@@ -17,6 +17,7 @@ from evenkeel.model.pulsar_settings import PulsarSettings
 from evenkeel.model.snapshot import Broker
 from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.planning.peers.settled_cluster import SettledCluster
+from evenkeel.planning.rules.receiving import may_serve
 from evenkeel.pulsar.namespaces import SYSTEM_NAMESPACE
 from evenkeel.pulsar.placement import Chooser
 from evenkeel.pulsar.versions import VersionKey, version_key
@@ -125,7 +126,10 @@ class SettledPlacement:
         policy = self._cluster.eligibility.policy_of(namespace)
         if policy not in self._allowed_by_policy:
             eligible = self._cluster.eligibility.brokers_for(namespace)
-            allowed = np.array([broker in eligible for broker in self._cluster.broker_ids], dtype=bool)
+            allowed = np.array(
+                [broker.broker_id in eligible and may_serve(broker, policy) for broker in self._cluster.brokers],
+                dtype=bool,
+            )
             self._allowed_by_policy[policy] = _Allowed(allowed, int(allowed.sum()))
         return self._allowed_by_policy[policy]
 

@@ -142,7 +142,9 @@ class SimulatedTransferShedder:
         if rule not in self._filtered:
             topics = self._cluster.topics().tolist()
             facts = {
-                each.broker_id: BrokerFacts(version=each.version, topics=count)
+                each.broker_id: BrokerFacts(
+                    version=each.version, topics=count, takes_persistent=each.takes_persistent_topics is not False
+                )
                 for each, count in zip(self._cluster.brokers, topics, strict=True)
             }
             owned = None if rule.group is None else self._group_owned(rule.group)

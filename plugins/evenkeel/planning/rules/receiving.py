@@ -28,8 +28,17 @@ def find_receivers(brokers: Sequence[Broker], settings: Settings) -> frozenset[s
     )
 
 
+def may_serve(broker: Broker, policy: str | None) -> bool:
+    """Whether a broker may be given bundles under a policy, or under none: then it has to take persistent topics.
+
+    Pulsar asks for non-persistent ones instead where it knows that a bundle holds such. A snapshot does not, so that
+    what a broker without persistent topics owns is left to it, and nothing is brought there.
+    """
+    return policy is not None or broker.takes_persistent_topics is not False
+
+
 def find_outdated(allowed: Sequence[Broker], settings: Settings) -> frozenset[str]:
-    """Of the brokers that isolation allows those that the modular manager, which compares only these, finds too old.
+    """Of the brokers that may serve a namespace those that the modular manager, which compares only these, finds old.
 
     The extensible manager compares versions before it looks at isolation, so that none of its brokers is found here.
     """
@@ -66,6 +75,8 @@ class Receivers:
             policy = self._eligibility.policy_of(namespace)
             by = f"isolation policy {policy}" if policy else "the isolation policies of others"
             return "not-eligible", f"{name} may not own {namespace} by {by}"
+        if not may_serve(destination, self._eligibility.policy_of(namespace)):
+            return "persistent-topics", f"{name} serves no persistent topics"
         return None
 
     def _is_outdated(self, namespace: str, destination: Broker) -> bool:
@@ -75,7 +86,8 @@ class Receivers:
         if destination.load_manager != LoadManager.MODULAR:
             return destination.broker_id not in self._receivers
         allowed = [self._brokers[name] for name in sorted(self._eligibility.brokers_for(namespace))]
-        return destination.broker_id in find_outdated(allowed, self._settings)
+        policy = self._eligibility.policy_of(namespace)
+        return destination.broker_id in find_outdated([b for b in allowed if may_serve(b, policy)], self._settings)
 
     def _eligible_for(self, namespace: str, destination: Broker) -> frozenset[str]:
         if not self._settings.prefer_later_versions or destination.load_manager == LoadManager.MODULAR:
