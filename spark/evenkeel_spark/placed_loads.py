@@ -21,6 +21,7 @@ from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.policies import Policies
 from evenkeel.planning.columns import BundleColumns
 from evenkeel.planning.rules.verifier import find_violations
+from evenkeel_spark.cuts import cuts_of
 from evenkeel_spark.transforms.transfers import PlanningInputs
 
 _SUMS = ("topics", "sessions", "msg_rate_millis", "throughput_in", "throughput_out", "cpu_millipercent")
@@ -45,10 +46,11 @@ def as_columns(rows: Sequence[dict[str, Any]]) -> BundleColumns:
     return BundleColumns(**columns)
 
 
-def require_legal(loads: DataFrame, steps: Sequence[Step], inputs: PlanningInputs) -> None:
+def require_legal(loads: DataFrame, topics: DataFrame, steps: Sequence[Step], inputs: PlanningInputs) -> None:
     """Refuse a plan that breaks a hard rule; that is never the user's fault."""
     bundles = as_columns(collect_placed_loads(loads, steps, inputs.policies))
-    broken = find_violations(steps, inputs.brokers, bundles, inputs.policies, inputs.settings)
+    cuts = cuts_of(topics, steps)
+    broken = find_violations(steps, inputs.brokers, bundles, inputs.policies, inputs.settings, cuts)
     if broken:
         first = broken[0]
         where = "" if first.order is None else f" in step {first.order}"

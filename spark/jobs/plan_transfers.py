@@ -53,7 +53,7 @@ def plan_transfers(job: JobContext) -> dict[str, Any]:
         findings=explain_policies(inputs.policies, live_broker_ids(inputs.brokers), solved.namespaces),
     )
     planned = assemble(solved.plans, context)
-    require_legal(loads, planned.steps, inputs)
+    require_legal(loads, topics, planned.steps, inputs)
     plan_uri = PlanStore(job.lake).write(planned.plan, planned.steps, planned.rejections, planned.brokers)
     return {
         "plan_id": planned.plan.plan_id,

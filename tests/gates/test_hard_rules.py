@@ -111,7 +111,7 @@ def test_summary_leads_to_the_same_violations_as_all_bundles(spark: SparkSession
     steps = random_steps(chance, brokers, bundles)
     policies = Policies(anti_affinity=GROUPS)
     frames = small_cluster.frames(spark, brokers, bundles)
-    placed = PlacedLoads.collect(bundle_loads(frames, brokers, (), SETTINGS), steps, policies)
+    placed = PlacedLoads.collect(bundle_loads(frames, brokers, (), SETTINGS), frames.topics, steps, policies)
     summary = placed.find_violations(steps, brokers, policies, SETTINGS)
     expected = find_violations(steps, brokers, whole_columns(brokers, bundles, steps), policies, SETTINGS)
     assert summary == expected

@@ -105,6 +105,10 @@ def test_plan_that_splits_a_bundle_and_moves_its_child_passes(spark: SparkSessio
     full = dataclasses.replace(SETTINGS, namespace_maximum_bundles=4)
     details = found(judge(spark, small_plan.stored([split, child], rows), settings=full), Severity.CRITICAL)
     assert details == {"hard_rules_hold": "shop/orders would have 5 bundles, but at most 4 are allowed"}
+    # what the child carries is looked up in the snapshot's topics, not believed
+    lying = dataclasses.replace(child, sessions=1)
+    details = found(judge(spark, small_plan.stored([split, lying], rows)), Severity.CRITICAL)
+    assert f"{child.bundle} does not carry what its parent's cut gives it" in details["hard_rules_hold"]
 
 
 def test_faults_of_the_balance_block_or_warn(spark: SparkSession) -> None:

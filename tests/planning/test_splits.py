@@ -20,7 +20,7 @@ from evenkeel.planning.splitting.boundaries import PPB, CutBasis, TopicColumns, 
 from evenkeel.planning.splitting.choice import SplitChoice, choose_splits
 from evenkeel.planning.splitting.splits import PlannedSplit, apply_splits, children_of, divide
 from support.clusters import Cluster, broker, isolation, plan
-from support.splits import MIDDLE, WHOLE, split_bundles, split_candidate
+from support.splits import MIDDLE, WHOLE, cuts_of, split_bundles, split_candidate
 
 RANGE = BundleRange(0, 0x1000)
 
@@ -198,7 +198,8 @@ def test_candidates_of_other_pools_are_passed_over() -> None:
 
 def legal_plan(cluster: Cluster, settings: Settings, *candidates: SplitCandidate) -> PlannedCluster:
     planned = plan(cluster, settings, candidates)
-    assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, settings) == []
+    cuts = cuts_of(*candidates)
+    assert find_violations(planned.steps, cluster.brokers, cluster.bundles, cluster.policies, settings, cuts) == []
     return planned
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,7 +15,7 @@ from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Topic
 from evenkeel.planning.splitting.boundaries import PPB, Cut, CutBasis
-from evenkeel_spark.cuts import find_cuts
+from evenkeel_spark.cuts import cuts_of, find_cuts
 from evenkeel_spark.job import run
 from evenkeel_spark.placed_loads import require_legal
 from evenkeel_spark.submit import JOBS
@@ -82,8 +84,20 @@ def test_giant_is_split_and_its_child_moved_by_the_jobs_of_one_plan(spark: Spark
 
 def test_plan_that_breaks_a_rule_is_never_written(spark: SparkSession) -> None:
     brokers = small_cluster.brokers()
-    loads = small_cluster.frames(spark).bundles.transform(rates_now).transform(planning_loads, brokers, Settings())
+    frames = small_cluster.frames(spark)
+    loads = frames.bundles.transform(rates_now).transform(planning_loads, brokers, Settings())
     inputs = PlanningInputs(brokers, Policies(), small_plan.SETTINGS)
-    require_legal(loads, [small_plan.step()], inputs)
+    require_legal(loads, frames.topics, [small_plan.step()], inputs)
     with pytest.raises(RefusedError, match=r"breaks the rule version in step 0 \(.*\): report this as a bug"):
-        require_legal(loads, [small_plan.step(expected_version_id=8)], inputs)
+        require_legal(loads, frames.topics, [small_plan.step(expected_version_id=8)], inputs)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_topics_say_what_any_cut_gives_to_the_lower_child(spark: SparkSession, partitions: int) -> None:
+    topics = frame_of(spark, Topic, TOPICS).repartition(partitions)
+    best = small_plan.step(kind="split", bundle=GIANT, split_boundary=0x20000001)
+    assert cuts_of(topics, [best]) == find_cuts(topics, [GIANT])
+    after_the_second = cuts_of(topics, [dataclasses.replace(best, split_boundary=0x30000001)])[GIANT]
+    assert after_the_second.lower_throughput_in_ppb == 550 * PPB // 750
+    assert after_the_second.lower_topics_ppb == 2 * PPB // 3
+    assert cuts_of(topics, [small_plan.step(), dataclasses.replace(best, split_boundary=0)]) == {}

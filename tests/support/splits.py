@@ -10,7 +10,7 @@ import numpy as np
 
 from evenkeel.model.load import SplitCandidate
 from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.splitting.boundaries import HALF_PPB, CutBasis
+from evenkeel.planning.splitting.boundaries import HALF_PPB, Cut, CutBasis
 from support.clusters import bundles
 
 WHOLE = "0x00000000_0xffffffff"
@@ -48,3 +48,9 @@ def split_candidate(namespace: str, **changes: Any) -> SplitCandidate:
         lower_throughput_out_ppb=HALF_PPB,
     )
     return dataclasses.replace(made, **changes)
+
+
+def cuts_of(*candidates: SplitCandidate) -> dict[str, Cut]:
+    """The cuts of candidates, as the verifier takes them."""
+    names = [field.name for field in dataclasses.fields(Cut)]
+    return {each.bundle: Cut(**{name: getattr(each, name) for name in names}) for each in candidates}

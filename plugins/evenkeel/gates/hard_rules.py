@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.model.bundles import is_system_namespace
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from evenkeel.planning.rules.verifier import Violation
+    from evenkeel.planning.splitting.boundaries import Cut
 
 _OF_RESOURCE = {
     Resource.CPU: "cpu_millipercent",
@@ -28,8 +29,8 @@ _OF_RESOURCE = {
 class PlacedLoads:
     """The load of a snapshot: bundles at stake one by one, the others added up per broker and namespace."""
 
-    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Sequence[dict[str, Any]], cuts: Mapping[str, Cut]) -> None:
+        self._rows, self._cuts = rows, cuts
         self._by_bundle = {row["bundle"]: row for row in rows}
         self._used: Counter[tuple[str, str]] = Counter()
         for row in rows:
@@ -38,11 +39,12 @@ class PlacedLoads:
                     self._used[row["owner"], str(resource)] += row[name]
 
     @classmethod
-    def collect(cls, loads: DataFrame, steps: Sequence[Step], policies: Policies) -> PlacedLoads:
-        """Let Spark add up a snapshot (`bundle_loads`) for these steps."""
+    def collect(cls, loads: DataFrame, topics: DataFrame, steps: Sequence[Step], policies: Policies) -> PlacedLoads:
+        """Let Spark add up a snapshot (`bundle_loads`) for these steps, and look where its topics would be cut."""
+        from evenkeel_spark.cuts import cuts_of
         from evenkeel_spark.placed_loads import collect_placed_loads
 
-        return cls(collect_placed_loads(loads, steps, policies))
+        return cls(collect_placed_loads(loads, steps, policies), cuts_of(topics, steps))
 
     def knows(self, bundle: str) -> bool:
         return bundle in self._by_bundle
@@ -63,4 +65,4 @@ class PlacedLoads:
         from evenkeel.planning.rules.verifier import find_violations
         from evenkeel_spark.placed_loads import as_columns
 
-        return find_violations(steps, brokers, as_columns(self._rows), policies, settings)
+        return find_violations(steps, brokers, as_columns(self._rows), policies, settings, self._cuts)

@@ -79,7 +79,8 @@ def judge_plan(spark: SparkSession, stored: JudgedPlan, frames: SnapshotFrames, 
     brokers = rows_of(Broker, frames.brokers)
     policies = Policies.from_documents(rows_of(PolicyDocument, frames.policies))
     hours = horizon_hours(_moment_of(stored.plan.snapshot_id), settings.plan_expires_after_s)
-    placed = PlacedLoads.collect(bundle_loads(frames, brokers, hours, settings), stored.steps, policies)
+    loads = bundle_loads(frames, brokers, hours, settings)
+    placed = PlacedLoads.collect(loads, frames.topics, stored.steps, policies)
     violations = placed.find_violations(stored.steps, brokers, policies, settings)
     is_by_hand = stored.plan.strategy in BY_HAND_STRATEGIES
     datasets = {

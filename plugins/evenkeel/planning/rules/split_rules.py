@@ -9,11 +9,11 @@ import numpy as np
 
 from evenkeel.model.bundles import BundleName, BundleRange, find_ring_fault
 from evenkeel.model.errors import InputError
-from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.snapshot import Broker, BrokerState
 from evenkeel.planning.rules.units import Units, can_be_cut
 from evenkeel.planning.rules.violation import Violation
+from evenkeel.planning.splitting.boundaries import Cut
 from evenkeel.planning.splitting.splits import children_of, divide
 
 FEWEST_TOPICS = 2
@@ -28,7 +28,7 @@ _PARTS = (
 
 
 def find_split_faults(
-    steps: Sequence[Step], units: Units, brokers: Mapping[str, Broker], cuts: Sequence[SplitCandidate] | None
+    steps: Sequence[Step], units: Units, brokers: Mapping[str, Broker], cuts: Mapping[str, Cut]
 ) -> Iterator[Violation]:
     """Every breach of the rules of splits; a child may be moved by a later wave than the one that makes it."""
     splits = [step for step in steps if step.kind == StepKind.SPLIT]
@@ -55,26 +55,22 @@ def _check_split(step: Step, units: Units, brokers: Mapping[str, Broker]) -> Ite
         yield Violation("not-active", step.order, f"{step.source} is {source.state} and may not get more bundles")
 
 
-def _check_child(step: Step, split: Step, units: Units, cuts: Sequence[SplitCandidate] | None) -> Iterator[Violation]:
+def _check_child(step: Step, split: Step, units: Units, cuts: Mapping[str, Cut]) -> Iterator[Violation]:
     if step.kind == StepKind.SPLIT:
         yield Violation("split-again", step.order, f"{step.bundle} is itself a child of this plan's splits")
-    elif (fault := _find_part_fault(step, split, units, cuts)) is not None:
+    elif (fault := _find_part_fault(step, split, units, cuts.get(split.bundle))) is not None:
         yield Violation("split-load", step.order, fault)
     if step.wave <= split.wave:
         detail = f"{step.bundle} is made by wave {split.wave}, and cannot be changed before a later one"
         yield Violation("child-order", step.order, detail)
 
 
-def _find_part_fault(step: Step, split: Step, units: Units, cuts: Sequence[SplitCandidate] | None) -> str | None:
+def _find_part_fault(step: Step, split: Step, units: Units, cut: Cut | None) -> str | None:
     """Why what a step says of a child is not believed; every other rule counts with what it says."""
-    parent, stated = units.figures[units.rows[split.bundle]], units.figures[units.rows[step.bundle]]
-    if cuts is None:
-        is_empty = parent.any() and not stated.any()
-        return f"{step.bundle} is moved, but carries nothing by its step" if is_empty else None
-    cut = next((cut for cut in cuts if (cut.bundle, cut.boundary) == (split.bundle, split.split_boundary)), None)
-    if cut is None:
+    if cut is None or cut.boundary != split.split_boundary:
         return f"nothing says which part of {split.bundle} {step.bundle} carries, so that it may not move"
-    side = children_of(cut.bundle, cut.boundary).index(step.bundle)
+    parent, stated = units.figures[units.rows[split.bundle]], units.figures[units.rows[step.bundle]]
+    side = children_of(split.bundle, cut.boundary).index(step.bundle)
     part = [divide(int(whole), getattr(cut, name))[side] for whole, name in zip(parent, _PARTS, strict=True)]
     return None if stated.tolist() == part else f"{step.bundle} does not carry what its parent's cut gives it"
 

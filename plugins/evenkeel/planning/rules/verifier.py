@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
@@ -18,6 +17,7 @@ from evenkeel.planning.rules.split_rules import find_split_faults
 from evenkeel.planning.rules.step_rules import StepRules
 from evenkeel.planning.rules.units import Units
 from evenkeel.planning.rules.violation import Violation
+from evenkeel.planning.splitting.boundaries import Cut
 
 __all__ = ["Violation", "find_violations"]
 
@@ -28,15 +28,15 @@ def find_violations(
     bundles: BundleColumns,
     policies: Policies,
     settings: Settings,
-    cuts: Sequence[SplitCandidate] | None = None,
+    cuts: Mapping[str, Cut] | None = None,
 ) -> list[Violation]:
     """Everything that is wrong with a plan for this snapshot; an empty list is a legal plan.
 
     Waves are replayed one by one, and each has to be legal for any subset and any order of its steps. A split leaves
     two children with its owner. What an unload lets go leaves to an unknown place: Pulsar decides.
 
-    `cuts` say which part of its parent each child carries. A caller without them believes what steps say of children,
-    as long as these add up to their parent and none that moves is empty.
+    `cuts` say of the bundles that are split which part each child carries. Without its cut no child may move: what a
+    step says of it would be believed by every other rule.
     """
     units = Units.of(bundles, steps)
     brokers_by_id = {broker.broker_id: broker for broker in brokers}
@@ -46,7 +46,7 @@ def find_violations(
     found += find_budget_faults(steps, units, pricing_of(brokers[0].load_manager if brokers else "", settings))
     for step in steps:
         found += rules.check(step)
-    found += find_split_faults(steps, units, brokers_by_id, cuts)
+    found += find_split_faults(steps, units, brokers_by_id, cuts or {})
     known = [step for step in steps if rules.can_be_replayed(step)]
     necessary = frozenset(step.order for step in known if rules.is_necessary(step))
     found += find_load_faults(known, units, brokers, bundles, policies, settings, necessary)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from evenkeel.model.bundles import BundleRange
-from evenkeel.planning.arrays import Floats, Ints
+from evenkeel.planning.arrays import Bools, Floats, Ints
 from evenkeel.pulsar.split_algorithms import range_equally_divide
 
 PPB = 1_000_000_000
@@ -63,23 +63,26 @@ def find_cut(bundle: BundleRange, topics: TopicColumns) -> Cut | None:
     boundaries, lower_topics = _cuts_between_topics(bundle, topics.hash)
     if not len(boundaries):
         middle = range_equally_divide(bundle)
-        return Cut(middle[0], CutBasis.RANGE) if middle else None
-    order = np.argsort(topics.hash, kind="stable")
-    loads = topics.loads()[order]
-    basis, weights = CutBasis.TOPIC_LOAD, loads
-    if not loads.any():
-        basis, weights = CutBasis.TOPIC_COUNT, np.ones((len(order), 1), dtype=np.int64)
+        return cut_at(bundle, topics, middle[0]) if middle else None
+    loads = topics.loads()[np.argsort(topics.hash, kind="stable")]
+    weights = loads if loads.any() else np.ones((len(loads), 1), dtype=np.int64)
     best = int(np.argmin(_larger_halves(weights, lower_topics)))
-    lower = int(lower_topics[best])
-    msg_rate, throughput_in, throughput_out = (_part(column, lower) for column in loads.T)
+    return cut_at(bundle, topics, int(boundaries[best]))
+
+
+def cut_at(bundle: BundleRange, topics: TopicColumns, boundary: int) -> Cut:
+    """What a cut at this boundary gives to the lower child; where no cut could part the topics, nothing is known."""
+    if not len(_cuts_between_topics(bundle, topics.hash)[0]):
+        return Cut(boundary, CutBasis.RANGE)
+    is_lower = topics.hash < boundary
     return Cut(
-        boundary=int(boundaries[best]),
-        boundary_by=basis,
-        lower_topics_ppb=_part(np.ones(len(order), dtype=np.int64), lower),
-        lower_sessions_ppb=_part(topics.sessions[order], lower),
-        lower_msg_rate_ppb=msg_rate,
-        lower_throughput_in_ppb=throughput_in,
-        lower_throughput_out_ppb=throughput_out,
+        boundary=boundary,
+        boundary_by=CutBasis.TOPIC_LOAD if topics.loads().any() else CutBasis.TOPIC_COUNT,
+        lower_topics_ppb=_part(np.ones(len(is_lower), dtype=np.int64), is_lower),
+        lower_sessions_ppb=_part(topics.sessions, is_lower),
+        lower_msg_rate_ppb=_part(topics.msg_rate_millis, is_lower),
+        lower_throughput_in_ppb=_part(topics.throughput_in, is_lower),
+        lower_throughput_out_ppb=_part(topics.throughput_out, is_lower),
     )
 
 
@@ -102,6 +105,6 @@ def _larger_halves(weights: Ints, lower_topics: Ints) -> Floats:
     return halves
 
 
-def _part(values: Ints, lower: int) -> int:
+def _part(values: Ints, is_lower: Bools) -> int:
     total = int(values.sum())
-    return int(values[:lower].sum()) * PPB // total if total else HALF_PPB
+    return int(values[is_lower].sum()) * PPB // total if total else HALF_PPB
