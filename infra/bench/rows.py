@@ -34,6 +34,7 @@ class RuleRow(Row):
     scenario: str
     size: str
     objective: str
+    splits: int
     illegal: Figure
     moved_twice: Figure
     misplaced_after: Figure

@@ -109,7 +109,7 @@ class Bench:
             again = make_plan(cluster.shuffled(SHUFFLE_SEED), bench_settings(DEFAULT_OBJECTIVE, TOLERANCE))
             self._findings.order_trials.append(OrderTrial(case, plans[DEFAULT_OBJECTIVE].plan_id, again.plan_id))
         return [
-            judges.submit(self._judge_plan, case, folder, objective, TOLERANCE, plan)
+            judges.submit(self.judge_plan, case, folder, objective, TOLERANCE, plan)
             for objective, plan in plans.items()
         ]
 
@@ -139,12 +139,17 @@ class Bench:
             unloads=answer.unloads,
             repeat_unloads=answer.repeat_unloads,
             verdict=verdict,
-            ours=self._judge_plan(case, folder, "moves", tolerance, plan),
+            ours=self.judge_plan(case, folder, "moves", tolerance, plan),
         )
 
-    def _judge_plan(self, case: Case, folder: Path, objective: str, tolerance: float, plan: MadePlan) -> JudgedPlan:
-        verdict = self._judge.judge(folder, plan.judged_steps(), tolerance)
-        return JudgedPlan.of(case, objective, tolerance, plan, verdict)
+    def judge_plan(self, case: Case, folder: Path, objective: str, tolerance: float, plan: MadePlan) -> JudgedPlan:
+        """Have a plan judged, and once more with its splits done if it has any."""
+        given_verdict = self._judge.judge(folder, plan.judged_steps(), tolerance)
+        if not plan.boundaries:
+            return JudgedPlan.of(case, objective, tolerance, plan, given_verdict)
+        divided = self._workroom.divided_cluster(folder, plan.boundaries)
+        verdict = self._judge.judge(divided, plan.judged_steps(with_splits=False), tolerance)
+        return JudgedPlan.of(case, objective, tolerance, plan, given_verdict, verdict)
 
     def _measure_times(self, narrator: Narrator) -> None:
         for case in self._scope.timed_cases:

@@ -111,6 +111,7 @@ DISTANCE: dict[str, Callable[[DistanceRow], Cell]] = {
 RULES: dict[str, Callable[[RuleRow], Cell]] = {
     "scenario": lambda row: row.scenario,
     "objective": lambda row: row.objective,
+    "splits": lambda row: f"{row.splits}",
     "illegal": lambda row: _figure(row.illegal, ".0f"),
     "twice": lambda row: _figure(row.moved_twice, ".0f"),
     "misplaced": lambda row: _figure(row.misplaced_after, ".0f"),

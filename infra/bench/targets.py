@@ -106,6 +106,7 @@ def _rule_row(plans: Sequence[JudgedPlan]) -> RuleRow:
         scenario=first.case.scenario,
         size=str(first.case.size),
         objective=first.objective,
+        splits=max(plan.splits for plan in plans),
         illegal=Figure(max(verdict["illegal_count"] for verdict in verdicts), 0),
         moved_twice=Figure(max(verdict["moved_twice"] for verdict in verdicts), 0),
         misplaced_after=Figure(max(verdict["violations_after"]["misplaced"] for verdict in verdicts), 0),
@@ -124,17 +125,18 @@ def _lead(plans: Sequence[JudgedPlan], lead: Callable[[JudgedPlan], float], leas
 
 
 def _moves_lead(plan: JudgedPlan) -> float:
-    return float(plan.own_bounds["moves"] - plan.verdict["moves_lower_bound"])
+    return float(plan.own_bounds["moves"] - plan.given_verdict["moves_lower_bound"])
 
 
 def _sessions_lead(plan: JudgedPlan) -> float:
-    return float(plan.own_bounds["sessions"] - plan.verdict["sessions_lower_bound"])
+    return float(plan.own_bounds["sessions"] - plan.given_verdict["sessions_lower_bound"])
 
 
 def _share_lead(plan: JudgedPlan) -> float:
     # Both name cpu, bandwidth in and bandwidth out in this order.
     own = plan.own_bounds["moved_share"].values()
-    return min(float(mine - theirs) for mine, theirs in zip(own, plan.verdict["moved_share_lower_bound"], strict=True))
+    judges = plan.given_verdict["moved_share_lower_bound"]
+    return min(float(mine - theirs) for mine, theirs in zip(own, judges, strict=True))
 
 
 def _comparison_row(comparisons: Sequence[Comparison]) -> ComparisonRow:

@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from evenkeel.model.canonical import digest
 from evenkeel.model.errors import UnavailableError
 from infra.bench.cases import Case
+from infra.bench.divided_files import divide_bundles
 
 CLUSTER_FILES = ("brokers.csv", "bundles.csv", "policies.json")
 
@@ -30,6 +32,7 @@ class Workroom:
     is_fresh: bool = False
     reused: Counter[str] = field(default_factory=Counter)
     _digests: dict[Path, str] = field(default_factory=dict)
+    _dividing: threading.Lock = field(default_factory=threading.Lock)
 
     def cluster(self, case: Case, generator: Path) -> Path:
         """The folder of a generated cluster; made once by this generator."""
@@ -39,6 +42,15 @@ class Workroom:
             return target
         command = [sys.executable, generator, case.scenario, case.size.brokers, case.size.bundles, case.seed]
         self.make_folder(target, lambda folder: run_program([*command, folder], f"generating {case}"))
+        return target
+
+    def divided_cluster(self, folder: Path, boundaries: Mapping[str, int]) -> Path:
+        """The folder of a cluster in which bundles are split at these boundaries; made once."""
+        target = folder.with_name(f"{folder.name}-split-{digest(dict(boundaries))[:12]}")
+        # Several plans of a cluster are judged at once, and may split alike.
+        with self._dividing:
+            if not target.is_dir():
+                self.make_folder(target, lambda made: divide_bundles(folder, boundaries, made))
         return target
 
     def answer(self, kind: str, inputs: dict[str, Any], compute: Callable[[], Any]) -> Any:

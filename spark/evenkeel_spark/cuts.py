@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.plan import Step
 from evenkeel.planning.rules.units import can_be_cut
-from evenkeel.planning.splitting.boundaries import Cut, CutBasis, TopicColumns, cut_at, find_cut
+from evenkeel.planning.splitting.boundaries import NO_TOPICS, Cut, CutBasis, TopicColumns, cut_at, find_cut
 from evenkeel_spark.transforms.units import with_integer_loads
 
 _CUTS = StructType(
@@ -55,11 +55,8 @@ def _cut_all(topics: DataFrame, boundaries: Mapping[str, int | None]) -> dict[st
     for row in cuts.toArrow().to_pylist():
         name = row.pop("bundle")
         found[name] = Cut(**row | {"boundary_by": CutBasis(row["boundary_by"])})
-    unknown = {name: _cut(name, _NO_TOPICS, boundaries[name]) for name in names if name not in found}
+    unknown = {name: _cut(name, NO_TOPICS, boundaries[name]) for name in names if name not in found}
     return found | {name: cut for name, cut in unknown.items() if cut is not None}
-
-
-_NO_TOPICS = TopicColumns(*([] for _ in _TOPIC_COLUMNS))  # type: ignore[arg-type]  # lists are turned into arrays
 
 
 def _cut_bundle(group: pa.Table) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from infra.bench.judging import Judge, Verdict
 from infra.bench.planning import MadePlan, bench_settings, make_plan
 from infra.bench.records import Comparison, JudgedPlan, ScaleRun, Timing
 from infra.bench.results import Findings, Results, to_json
+from infra.bench.run import Bench, Scope
 from infra.bench.tables import MOST_MISSES_SHOWN
 from infra.bench.targets import GIB
 from infra.bench.workroom import Workroom
@@ -59,7 +61,8 @@ def misses_of(**findings: Any) -> set[tuple[str, str]]:
 
 
 def with_verdict(plan: JudgedPlan, **changes: Any) -> JudgedPlan:
-    return dataclasses.replace(plan, verdict={**plan.verdict, **changes})
+    changed = {**plan.verdict, **changes}
+    return dataclasses.replace(plan, given_verdict=changed, verdict=changed)
 
 
 def test_quick_bench_writes_its_figures_and_ends_with_the_verdict(tmp_path: Path) -> None:
@@ -105,6 +108,34 @@ def test_plan_that_leaves_the_cluster_as_it_is_misses_the_band(
     verdict = Judge(programs.judge, workroom).judge(folder, [], TOLERANCE)
     missed = misses_of(plans=[JudgedPlan.of(CASE, "moves", TOLERANCE, idle, verdict)])
     assert ("skew 6×96 moves", "worst_after") in missed
+
+
+def test_plan_that_splits_is_judged_on_files_in_which_the_split_is_done(
+    workroom: Workroom, programs: GivenPrograms, folder: Path, tmp_path: Path
+) -> None:
+    """One bundle carries 1.2 times what a broker may inside the band, so that no moves alone would do."""
+    lines = [line.split(",") for line in (folder / "bundles.csv").read_text().splitlines()]
+    giant, throughput = lines[1], lines[0].index("throughput_in")
+    share = sum(float(line[throughput]) for line in lines[2:]) / (CASE.size.brokers / (1 + TOLERANCE) / 1.2 - 1)
+    factor = share / float(giant[throughput])
+    for name in ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out"):
+        giant[lines[0].index(name)] = repr(float(giant[lines[0].index(name)]) * factor)
+    giant[lines[0].index("topics")] = "3"
+    for name in ("brokers.csv", "policies.json"):
+        shutil.copyfile(folder / name, tmp_path / name)
+    (tmp_path / "bundles.csv").write_text("\n".join(",".join(line) for line in lines) + "\n")
+    cluster = read_cluster(tmp_path)
+    # cpu is what brokers measured; only bandwidth counts here
+    settings = dataclasses.replace(bench_settings("moves", TOLERANCE), cpu_resource_weight=0.0)
+    plan = make_plan(cluster, settings)
+    assert list(plan.boundaries) == [giant[0]]
+    bench = Bench(Scope((), (), (), with_timing=False, with_scale=False), programs, workroom, None, 1)
+    judged = bench.judge_plan(CASE, tmp_path, "moves", TOLERANCE, plan)
+    assert (judged.splits, judged.moves) == (1, len(plan.steps) - 1)
+    bandwidth = slice(1, 3)
+    assert max(judged.given_verdict["peak_over_bound_after"][bandwidth]) > 1.2
+    assert max(judged.verdict["peak_over_bound_after"][bandwidth]) <= 1.051
+    assert judged.verdict["illegal_count"] == 0
 
 
 def test_figure_is_the_median_of_the_seeds_and_no_seed_may_lie_far_above_it(judged: JudgedPlan) -> None:

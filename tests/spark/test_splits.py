@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,15 +16,20 @@ from evenkeel.model.errors import RefusedError
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Topic
+from evenkeel.planning import in_process
+from evenkeel.planning.pools import assign_pools, live_broker_ids
 from evenkeel.planning.splitting.boundaries import PPB, Cut, CutBasis
 from evenkeel_spark.cuts import cuts_of, find_cuts
 from evenkeel_spark.job import run
+from evenkeel_spark.large_bundles import find_large_bundles, namespace_totals
 from evenkeel_spark.placed_loads import require_legal
 from evenkeel_spark.submit import JOBS
 from evenkeel_spark.transforms.planned_rates import rates_now
 from evenkeel_spark.transforms.planning_loads import planning_loads
+from evenkeel_spark.transforms.pools import BUNDLE_COLUMNS
 from evenkeel_spark.transforms.transfers import PlanningInputs
 from support import small_cluster, small_plan
+from support.clusters import random_cluster
 from support.jobs import load_job
 from support.lakes import make_broker, make_bundle, write_request, write_snapshot
 
@@ -101,3 +108,18 @@ def test_topics_say_what_any_cut_gives_to_the_lower_child(spark: SparkSession, p
     assert after_the_second.lower_throughput_in_ppb == 550 * PPB // 750
     assert after_the_second.lower_topics_ppb == 2 * PPB // 3
     assert cuts_of(topics, [small_plan.step(), dataclasses.replace(best, split_boundary=0)]) == {}
+
+
+def test_large_bundles_are_the_same_without_spark(spark: SparkSession) -> None:
+    cluster = random_cluster(1)
+    namespaces = cluster.bundles.namespace.tolist()
+    # Ranges wide enough to be cut, and some bundles with a single topic.
+    names = [f"{name}/0x{row << 8:08x}_0x{row + 1 << 8:08x}" for row, name in enumerate(namespaces)]
+    topics = [1 + row % 5 for row in range(len(names))]
+    bundles = dataclasses.replace(cluster.bundles, bundle=np.array(names, dtype=object), topics=np.array(topics))
+    loads = spark.createDataFrame(pa.table({name: getattr(bundles, name).tolist() for name in BUNDLE_COLUMNS}))
+    pools = assign_pools(set(namespaces), live_broker_ids(cluster.brokers), cluster.policies)
+    inputs = PlanningInputs(list(cluster.brokers), cluster.policies, Settings())
+    found = find_large_bundles(loads, frame_of(spark, Topic, []), namespace_totals(loads), pools, inputs)
+    assert found == in_process.find_large_bundles(cluster.brokers, bundles, cluster.policies, Settings())
+    assert 0 < len(found) < len(names) / 2

@@ -42,6 +42,9 @@ class TopicColumns:
         return np.stack([self.msg_rate_millis, self.throughput_in, self.throughput_out], axis=1)
 
 
+NO_TOPICS = TopicColumns(*([] for _ in fields(TopicColumns)))  # type: ignore[arg-type]  # lists are turned into arrays
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """Where a bundle is cut, and which part of it goes to the lower child, in parts per billion, rounded down.
