@@ -13,7 +13,7 @@ from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlanContext, assemble
 from evenkeel.planning.description import describe
 from evenkeel.planning.in_process import find_large_bundles, pool_problems, solve_cluster
-from evenkeel.planning.pool_plan import PoolBounds
+from evenkeel.planning.pool_plan import PoolBounds, PoolPlan
 from evenkeel.planning.search.optimiser import search
 from infra.bench.cases import HUGE
 from infra.bench.clusters import TAKEN_AT, Cluster
@@ -56,7 +56,16 @@ def make_plan(cluster: Cluster, settings: Settings) -> MadePlan:
     """Plan all pools and put their plans together."""
     started_at_s = time.perf_counter()
     parts = (cluster.brokers, cluster.bundles, cluster.policies, settings)
-    pool_plans = solve_cluster(*parts, find_large_bundles(*parts))
+    return _put_together(solve_cluster(*parts, find_large_bundles(*parts)), settings, started_at_s)
+
+
+def make_bare_plan(cluster: Cluster, settings: Settings) -> MadePlan:
+    """Plan all pools without certificate and splits; its bounds are 0."""
+    started_at_s = time.perf_counter()
+    return _put_together(_solve_barely(cluster, settings), settings, started_at_s)
+
+
+def _put_together(pool_plans: Sequence[PoolPlan], settings: Settings, started_at_s: float) -> MadePlan:
     planned = assemble(pool_plans, _context(settings))
     return MadePlan(
         plan_id=planned.plan.plan_id,
@@ -70,10 +79,13 @@ def make_plan(cluster: Cluster, settings: Settings) -> MadePlan:
 def time_solver(cluster: Cluster, settings: Settings) -> float:
     """Seconds from the cluster to the plans of all pools, moves and reasons included, certificate and splits not."""
     started_at_s = time.perf_counter()
-    for problem in pool_problems(cluster.brokers, cluster.bundles, cluster.policies, settings):
-        solution = search(problem, settings)
-        describe(solution, settings, _NO_BOUNDS)
+    _solve_barely(cluster, settings)
     return time.perf_counter() - started_at_s
+
+
+def _solve_barely(cluster: Cluster, settings: Settings) -> list[PoolPlan]:
+    problems = pool_problems(cluster.brokers, cluster.bundles, cluster.policies, settings)
+    return [describe(search(problem, settings), settings, _NO_BOUNDS) for problem in problems]
 
 
 def _context(settings: Settings) -> PlanContext:

@@ -13,7 +13,7 @@ from infra.bench.clusters import read_cluster
 from infra.bench.given import GivenPrograms
 from infra.bench.judging import Judge, Verdict
 from infra.bench.narrator import Narrator
-from infra.bench.planning import MadePlan, bench_settings, make_plan, time_solver
+from infra.bench.planning import MadePlan, bench_settings, make_bare_plan, make_plan, time_solver
 from infra.bench.pulsar import PulsarAnswer, PulsarShedders
 from infra.bench.records import Comparison, JudgedPlan, OrderTrial, ScaleRun, Timing
 from infra.bench.results import Findings
@@ -125,7 +125,8 @@ class Bench:
         compared = []
         for answer, verdict in theirs:
             tolerance = min(max(verdict["worst_after"] - 1, 0.0), WIDEST_TOLERANCE)
-            plan = make_plan(cluster, bench_settings("moves", tolerance))
+            # Nobody asks how far it is from the bounds of another band, and Pulsar's shedders split nothing either.
+            plan = make_bare_plan(cluster, bench_settings("moves", tolerance))
             compared.append(judges.submit(self._compare, case, folder, answer, verdict, tolerance, plan))
         return compared
 

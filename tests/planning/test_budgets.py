@@ -59,6 +59,7 @@ def test_move_that_does_not_fit_lets_cheaper_ones_pass() -> None:
     ("budget", "rule"),
     [
         ({"tenant_max_steps": 1}, "tenant-step-budget"),
+        ({"tenant_max_moved_bytes_per_s": 20}, "tenant-bytes-budget"),
         ({"tenant_max_sessions": 10}, "tenant-sessions-budget"),
         ({"tenant_max_client_seconds": 1.5}, "tenant-disruption-budget"),
     ],
@@ -178,6 +179,7 @@ def test_no_budget_is_ever_exceeded(seed: int) -> None:
         max_moved_sessions=chance.randrange(500, 4_000),
         max_client_seconds=chance.randrange(500, 15_000),
         tenant_max_steps=chance.randrange(5, 30),
+        tenant_max_moved_bytes_per_s=chance.randrange(40, 400),
         tenant_max_sessions=chance.randrange(100, 1_500),
         tenant_max_client_seconds=chance.randrange(100, 4_000),
         wave_max_moved_bytes_per_s=chance.randrange(20, 100),
@@ -193,7 +195,9 @@ def test_no_budget_is_ever_exceeded(seed: int) -> None:
     assert_within(plan.steps, settings, "max_moved_bytes_per_s", "max_moved_sessions", "max_client_seconds")
     for steps in of_tenants.values():
         assert len(steps) <= settings.tenant_max_steps, f"seed {seed}"
-        assert_within(steps, settings, None, "tenant_max_sessions", "tenant_max_client_seconds")
+        assert_within(
+            steps, settings, "tenant_max_moved_bytes_per_s", "tenant_max_sessions", "tenant_max_client_seconds"
+        )
     for steps in of_waves.values():
         assert_within(steps, settings, "wave_max_moved_bytes_per_s", "wave_max_sessions", "wave_max_client_seconds")
     left_out = Counter(row.bundle for row in rows(plan, "bundle"))
@@ -216,8 +220,8 @@ def test_planned_clusters_keep_every_rule_under_any_budget(seed: int) -> None:
     assert plan.steps or plan.rejections, f"seed {seed}"
 
 
-def assert_within(steps: list[Step], settings: Settings, of_bytes: str | None, sessions: str, seconds: str) -> None:
+def assert_within(steps: list[Step], settings: Settings, of_bytes: str, sessions: str, seconds: str) -> None:
     moved = sum(step.throughput_in_bytes_per_s + step.throughput_out_bytes_per_s for step in steps)
-    assert of_bytes is None or moved <= getattr(settings, of_bytes)
+    assert moved <= getattr(settings, of_bytes)
     assert sum(step.sessions for step in steps) <= getattr(settings, sessions)
     assert sum(step.disruption_client_ms for step in steps) <= 1_000 * getattr(settings, seconds)

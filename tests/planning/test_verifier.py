@@ -150,6 +150,7 @@ def test_inverse_of_a_plan_is_not_taken_for_a_plan_of_the_same_snapshot() -> Non
         ({"max_moved_sessions": 9}, "sessions-budget"),
         ({"max_client_seconds": 0.1}, "disruption-budget"),
         ({"tenant_max_steps": 0}, "tenant-step-budget"),
+        ({"tenant_max_moved_bytes_per_s": 9}, "tenant-bytes-budget"),
         ({"tenant_max_sessions": 9}, "tenant-sessions-budget"),
         ({"tenant_max_client_seconds": 0.1}, "tenant-disruption-budget"),
         ({"wave_max_moved_bytes_per_s": 9}, "wave-bytes-budget"),

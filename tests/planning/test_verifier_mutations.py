@@ -149,6 +149,10 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "bytes": ("bytes-budget", lambda c, n, s: c.with_settings(max_moved_bytes_per_s=spent(c, "bytes") - 1)),
     "sessions": ("sessions-budget", lambda c, n, s: c.with_settings(max_moved_sessions=spent(c, "sessions") - 1)),
     "tenant's steps": ("tenant-step-budget", lambda c, n, s: c.with_settings(tenant_max_steps=len(c.steps) - 1)),
+    "tenant's bytes": (
+        "tenant-bytes-budget",
+        lambda c, n, s: c.with_settings(tenant_max_moved_bytes_per_s=spent(c, "bytes", "t") - 1),
+    ),
     "tenant's sessions": (
         "tenant-sessions-budget",
         lambda c, n, s: c.with_settings(tenant_max_sessions=spent(c, "sessions", "t") - 1),
@@ -188,6 +192,7 @@ def test_budgets_that_just_suffice_are_kept(case: tuple[int, Case]) -> None:
         max_moved_bytes_per_s=spent(legal, "bytes"),
         max_moved_sessions=spent(legal, "sessions"),
         tenant_max_steps=len(legal.steps),
+        tenant_max_moved_bytes_per_s=spent(legal, "bytes", "t"),
         tenant_max_sessions=spent(legal, "sessions", "t"),
     )
     assert just.broken_rules() == set(), f"seed {seed}"

@@ -79,6 +79,7 @@ class Settings(PulsarSettings):
     max_moved_sessions: float | None = budget_setting("most producers and consumers that a plan may disturb")
     max_client_seconds: float | None = budget_setting("most client-seconds that a plan may cost")
     tenant_max_steps: float | None = budget_setting("most steps that a plan may ask of one tenant")
+    tenant_max_moved_bytes_per_s: float | None = budget_setting("most bytes per second of one tenant that may move")
     tenant_max_sessions: float | None = budget_setting("most sessions of one tenant that a plan may disturb")
     tenant_max_client_seconds: float | None = budget_setting("most client-seconds that a plan may cost one tenant")
     canary_steps: int = setting(1, "steps in the first wave", 1)

@@ -55,6 +55,7 @@ PLAN_BUDGETS = (
 )
 TENANT_BUDGETS = (
     BudgetRule("tenant-step-budget", "tenant_max_steps", "steps"),
+    BudgetRule("tenant-bytes-budget", "tenant_max_moved_bytes_per_s", "bytes_per_s"),
     BudgetRule("tenant-sessions-budget", "tenant_max_sessions", "sessions"),
     BudgetRule("tenant-disruption-budget", "tenant_max_client_seconds", "client_ms"),
 )

@@ -121,6 +121,7 @@ def _budgets(
         "max_moved_sessions": whole.sessions,
         "max_client_seconds": whole.client_seconds,
         "tenant_max_steps": max(cost.steps for cost in tenants.values()),
+        "tenant_max_moved_bytes_per_s": max(cost.moved_bytes_per_s for cost in tenants.values()),
         "tenant_max_sessions": max(cost.sessions for cost in tenants.values()),
         "tenant_max_client_seconds": max(cost.client_seconds for cost in tenants.values()),
         "wave_steps": max(cost.steps for cost in waves.values()),
