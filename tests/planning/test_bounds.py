@@ -16,10 +16,12 @@ from evenkeel.planning.arrays import UNLIMITED
 from evenkeel.planning.floors import PPB, find_band, lowest_peak, overload_caps
 from evenkeel.planning.pool_plan import PoolBounds
 from evenkeel.planning.problem import Mobility, PoolProblem, build_problem
+from evenkeel.planning.search import pool_bounds
 from evenkeel.planning.search.bounds import find_bounds, find_forced
 from evenkeel.planning.search.knapsack import cheapest_part, fewest_bundles
 from evenkeel.planning.search.optimiser import solve
 from evenkeel.planning.search.placement import Placement
+from evenkeel.planning.search.pool_bounds import bound_pool
 from support.clusters import Cluster, broker, bundles, isolation, plan
 from support.splits import split_bundles, split_candidate
 
@@ -174,6 +176,18 @@ def test_bounds_of_tiny_clusters_are_mostly_exact() -> None:
             exact += bounds.sessions == (moved @ problem.sessions).min()
     assert reached >= 20
     assert exact >= 1.8 * reached
+
+
+def test_search_that_finds_no_answer_is_made_longer_until_it_tells_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = tiny_problem(5)
+    band = find_band(problem, SETTINGS)
+    forced = find_forced(Placement(problem, band, SETTINGS), is_shown=False)
+
+    def bound(*nodes: int) -> int:
+        monkeypatch.setattr(pool_bounds, "NODES", nodes)
+        return bound_pool(problem, band, forced, np.ones(len(problem.bundles), dtype=np.int64))
+
+    assert (bound(0), bound(0, 20)) == (0, 4)
 
 
 def test_excluded_bundle_in_the_wrong_place_does_not_weigh_where_it_should_be() -> None:

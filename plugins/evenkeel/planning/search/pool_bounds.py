@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.sparse import coo_array
 
@@ -13,7 +15,8 @@ from evenkeel.planning.search.programs import Program, solve_whole, whole_bound
 
 # Beyond this many choices of a new owner the search would prove little in reasonable time.
 MOST_CHOICES = 5_000
-NODES = 20
+# The bound of a search that has found no answer yet is not told, so that such a search is made longer.
+NODES = (20, 400)
 RESOURCE_COUNT = len(RESOURCES)
 
 
@@ -30,7 +33,9 @@ def bound_pool(problem: PoolProblem, band: Band, forced: Bools, price: Ints) -> 
     row, target = np.nonzero(may_own)
     if not len(row):
         return 0
-    return whole_bound(solve_whole(_build_program(problem, band, forced, price, row, target), NODES).bound)
+    program = _build_program(problem, band, forced, price, row, target)
+    bounds = (solve_whole(program, nodes).bound for nodes in NODES)
+    return whole_bound(next(filter(math.isfinite, bounds), -math.inf))
 
 
 def _build_program(problem: PoolProblem, band: Band, forced: Bools, price: Ints, row: Ints, target: Ints) -> Program:
