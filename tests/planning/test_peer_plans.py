@@ -183,11 +183,11 @@ def test_comparison_counts_moves_against_hard_rules() -> None:
 
 
 def test_comparison_of_a_huge_cluster_is_left_out_with_a_sentence() -> None:
-    rows = leave_out_counterfactuals(400_000, Settings())
+    rows = leave_out_counterfactuals(1_200_000, Settings())
     assert [row["strategy"] for row in rows] == list(PEERS)
     assert all(row["unloads"] is None for row in rows)
     assert rows[0]["stopped_because"] == (
-        "the comparison is left out: 400,000 bundles are more than 300,000 (setting counterfactual_max_bundles)"
+        "the comparison is left out: 1,200,000 bundles are more than 1,000,000 (setting counterfactual_max_bundles)"
     )
 
 

@@ -131,7 +131,7 @@ class Settings(PulsarSettings):
 
     # what a plan is compared with
     counterfactual_max_bundles: int = setting(
-        300_000, "a plan for more bundles does without the comparison with Pulsar's own strategies", 0
+        1_000_000, "a plan for more bundles does without the comparison with Pulsar's own strategies", 0
     )
 
     # how long a plan may be applied
