@@ -11,10 +11,10 @@ from evenkeel import __version__
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.planning.assembly import PlanContext, assemble
-from evenkeel.planning.description import describe
-from evenkeel.planning.in_process import find_large_bundles, pool_problems, solve_cluster
+from evenkeel.planning.in_process import find_large_bundles, solve_cluster
 from evenkeel.planning.pool_plan import PoolBounds, PoolPlan
-from evenkeel.planning.search.optimiser import search
+from evenkeel.planning.search.optimiser import Certifier, certify
+from evenkeel.planning.search.solution import Solution
 from infra.bench.cases import HUGE
 from infra.bench.clusters import TAKEN_AT, Cluster
 
@@ -54,19 +54,24 @@ def bench_settings(objective: str, tolerance: float) -> Settings:
 
 def make_plan(cluster: Cluster, settings: Settings) -> MadePlan:
     """Plan all pools and put their plans together."""
-    started_at_s = time.perf_counter()
-    parts = (cluster.brokers, cluster.bundles, cluster.policies, settings)
-    return _put_together(solve_cluster(*parts, find_large_bundles(*parts)), settings, started_at_s)
+    return _make_plan(cluster, settings, certify)
 
 
 def make_bare_plan(cluster: Cluster, settings: Settings) -> MadePlan:
-    """Plan all pools without certificate and splits; its bounds are 0."""
+    """The same plan without certificate: its bounds are 0."""
+    return _make_plan(cluster, settings, _leave_uncertified)
+
+
+def time_solver(cluster: Cluster, settings: Settings) -> float:
+    """Seconds from the cluster to the plans of all pools, moves and reasons included, the certificate not."""
     started_at_s = time.perf_counter()
-    return _put_together(_solve_barely(cluster, settings), settings, started_at_s)
+    _solve(cluster, settings, _leave_uncertified)
+    return time.perf_counter() - started_at_s
 
 
-def _put_together(pool_plans: Sequence[PoolPlan], settings: Settings, started_at_s: float) -> MadePlan:
-    planned = assemble(pool_plans, _context(settings))
+def _make_plan(cluster: Cluster, settings: Settings, certifier: Certifier) -> MadePlan:
+    started_at_s = time.perf_counter()
+    planned = assemble(_solve(cluster, settings, certifier), _context(settings))
     return MadePlan(
         plan_id=planned.plan.plan_id,
         steps=planned.steps,
@@ -76,16 +81,13 @@ def _put_together(pool_plans: Sequence[PoolPlan], settings: Settings, started_at
     )
 
 
-def time_solver(cluster: Cluster, settings: Settings) -> float:
-    """Seconds from the cluster to the plans of all pools, moves and reasons included, certificate and splits not."""
-    started_at_s = time.perf_counter()
-    _solve_barely(cluster, settings)
-    return time.perf_counter() - started_at_s
+def _solve(cluster: Cluster, settings: Settings, certifier: Certifier) -> list[PoolPlan]:
+    parts = (cluster.brokers, cluster.bundles, cluster.policies, settings)
+    return solve_cluster(*parts, find_large_bundles(*parts), certifier)
 
 
-def _solve_barely(cluster: Cluster, settings: Settings) -> list[PoolPlan]:
-    problems = pool_problems(cluster.brokers, cluster.bundles, cluster.policies, settings)
-    return [describe(search(problem, settings), settings, _NO_BOUNDS) for problem in problems]
+def _leave_uncertified(_: Solution) -> PoolBounds:
+    return _NO_BOUNDS
 
 
 def _context(settings: Settings) -> PlanContext:

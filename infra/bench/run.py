@@ -125,7 +125,7 @@ class Bench:
         compared = []
         for answer, verdict in theirs:
             tolerance = min(max(verdict["worst_after"] - 1, 0.0), WIDEST_TOLERANCE)
-            # Nobody asks how far it is from the bounds of another band, and Pulsar's shedders split nothing either.
+            # Nobody asks how far it is from the bounds of another band.
             plan = make_bare_plan(cluster, bench_settings("moves", tolerance))
             compared.append(judges.submit(self._compare, case, folder, answer, verdict, tolerance, plan))
         return compared

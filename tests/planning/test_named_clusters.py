@@ -306,3 +306,16 @@ def test_budget_goes_to_repairs_first() -> None:
     cluster = Cluster(brokers, bundles({"b1": [("t/a", 1), ("t/b", 200), ("t/c", 200)]}), policies)
     assert len(legal_plan(cluster).steps) == 2
     assert destinations(legal_plan(cluster, Settings(max_steps=1))) == {"t/a": ("b1", "b3")}
+
+
+@pytest.mark.parametrize(("objective", "moves"), [("moves", 1), ("disruption", 5)])
+def test_objective_counts_where_only_the_overload_line_asks_for_moves(objective: str, moves: int) -> None:
+    # b1: 940 of 1000, of which 100 with many sessions or 5 × 20 with few leave | b2: 100; the band ends at 1040
+    placed = bundles({"b1": [("t/kept", 740), ("t/busy", 100), *[("t/calm", 20)] * 5], "b2": [("t/b", 100)]})
+    sessions = np.where(placed.namespace == "t/calm", 1, 40)
+    cluster = Cluster(
+        PAIR,
+        dataclasses.replace(placed, sessions=sessions),
+        Policies(excluded_namespaces=frozenset({"t/kept"})),
+    )
+    assert len(legal_plan(cluster, Settings(objective=objective, tolerance=1.0)).steps) == moves  # type: ignore[arg-type]

@@ -281,3 +281,13 @@ def test_splits_fill_the_canary_and_the_waves_before_the_first_move() -> None:
 def test_plan_with_splits_does_not_depend_on_the_order_of_the_rows() -> None:
     cluster, asked = giants(4)
     assert plan(cluster, None, asked) == plan(cluster.shuffled(3), None, asked[::-1])
+
+
+def test_bundle_that_nobody_can_carry_below_the_overload_line_is_split_however_wide_the_band_is() -> None:
+    # b1: 900 of 1000 in one bundle | b2: 10; the band ends far above the limits
+    placed = split_bundles({"b1": [("t/giant", 900, 8)], "b2": [("t/b", 10, 2)]})
+    cluster = Cluster((broker("b1"), broker("b2")), placed)
+    planned = legal_plan(cluster, Settings(tolerance=3.0), split_candidate("t/giant", reason="TooBig"))
+    split, move = planned.steps
+    assert (split.kind, move.kind, move.destination) == ("split", "transfer", "b2:8080")
+    assert "it takes 90.0 % of the cpu of b1:8080, where the overload line is at 85.0 %" in split.reason

@@ -16,6 +16,7 @@ from evenkeel.planning.pool_plan import PoolPlan
 from evenkeel.planning.pool_planner import plan_pool
 from evenkeel.planning.pools import assign_pools, live_broker_ids
 from evenkeel.planning.problem import PoolProblem, build_problem, number
+from evenkeel.planning.search.optimiser import Certifier
 from evenkeel.planning.splitting.boundaries import NO_TOPICS, find_cut
 from evenkeel.planning.splitting.choice import FEWEST_TOPICS
 from evenkeel.planning.splitting.large_bundles import large_candidate, sizes_in_question
@@ -27,10 +28,11 @@ def solve_cluster(
     policies: Policies,
     settings: Settings,
     candidates: Sequence[SplitCandidate] = (),
+    certifier: Certifier | None = None,
 ) -> list[PoolPlan]:
     """The plans of all pools in order of their names, as the executors of a Spark job would make them."""
     return [
-        plan_pool(pool, brokers, rows, policies, settings, candidates)
+        plan_pool(pool, brokers, rows, policies, settings, candidates, certifier=certifier)
         for pool, rows in cut_into_pools(brokers, bundles, policies)
     ]
 

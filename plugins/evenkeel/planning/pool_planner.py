@@ -14,7 +14,7 @@ from evenkeel.planning.floors import Band, find_band
 from evenkeel.planning.largest_loads import largest_loads
 from evenkeel.planning.pool_plan import PoolPlan, SplitMove
 from evenkeel.planning.problem import PoolProblem, build_problem
-from evenkeel.planning.search.optimiser import always, solve
+from evenkeel.planning.search.optimiser import Certifier, always, solve
 from evenkeel.planning.splitting.choice import TOO_BIG, SplitChoice, choose_splits
 from evenkeel.planning.splitting.splits import apply_splits
 
@@ -27,19 +27,20 @@ def plan_pool(
     settings: Settings,
     candidates: Sequence[SplitCandidate] = (),
     has_time: Callable[[], bool] = always,
+    certifier: Certifier | None = None,
 ) -> PoolPlan:
     """Plan a pool; `candidates` may name bundles of other pools and bundles that turn out not to be too big."""
     problem = build_problem(pool, brokers, bundles, policies, settings)
     if not candidates:
-        return solve(problem, settings, has_time)
+        return solve(problem, settings, has_time, certifier=certifier)
     band = find_band(problem, settings)
     choice = choose_splits(problem, band, candidates, settings)
     splits = _split_moves(problem, choice, settings)
     if splits:
         divided = build_problem(pool, brokers, apply_splits(bundles, choice.splits), policies, settings)
-        plan = _count_whole_bundles(solve(divided, settings, has_time, unsplit=problem), problem, band)
+        plan = _count_whole_bundles(solve(divided, settings, has_time, problem, certifier), problem, band)
     else:
-        plan = solve(problem, settings, has_time)
+        plan = solve(problem, settings, has_time, certifier=certifier)
     parent_of = {child: split.bundle for split in splits for child in split.children}
     return replace(
         plan,

@@ -30,6 +30,8 @@ from evenkeel.planning.search.relief import relieve
 from evenkeel.planning.search.settling import replan_small_pool, settle
 from evenkeel.planning.search.solution import Solution
 
+Certifier = Callable[[Solution], PoolBounds]
+
 
 def always() -> bool:
     """There is always time: the search ends by itself."""
@@ -41,14 +43,16 @@ def solve(
     settings: Settings,
     has_time: Callable[[], bool] = always,
     unsplit: PoolProblem | None = None,
+    certifier: Certifier | None = None,
 ) -> PoolPlan:
     """Plan a pool, with reasons and certificate; the answer is empty where nothing would get better.
 
     `unsplit` is the pool before the plan's splits, where it has any: the bounds hold with and without them.
+    `certifier` finds the bounds, `certify` unless told.
     """
     solution = search(problem, settings, has_time)
-    bounds = certify(solution)
-    if unsplit is not None:
+    bounds = (certifier or certify)(solution)
+    if unsplit is not None and bounds.moves:
         # Only moves can be fewer without splits: two children that move count twice, but carry what their parent does.
         bounds = replace(bounds, moves=min(bounds.moves, _bound_unsplit_moves(unsplit, solution, settings)))
     return describe(solution, settings, bounds)
@@ -75,7 +79,7 @@ def search(problem: PoolProblem, settings: Settings, has_time: Callable[[], bool
     """Find the placement; `has_time` is asked now and then, and the best so far is the answer once it says no."""
     band = find_band(problem, settings)
     placement = Placement(problem, band, settings)
-    prices = price_bundles(problem, band, settings)
+    prices = price_bundles(problem, placement.cap, settings)
     seat_giants(placement, settings.tolerance)
     least_price = relieve(placement, prices)
     is_done = settle(placement, prices, has_time)

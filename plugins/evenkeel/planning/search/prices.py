@@ -9,7 +9,6 @@ from evenkeel.model.plan import StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.planning.arrays import Floats, Ints
 from evenkeel.planning.disruption import pricing_of, step_prices
-from evenkeel.planning.floors import Band
 from evenkeel.planning.problem import PoolProblem
 from evenkeel.planning.search.hot_brokers import HotBroker, find_hot_brokers
 from evenkeel.planning.search.knapsack import cheapest_part, fewest_bundles
@@ -22,16 +21,20 @@ TIE_BREAK = 0.02
 BALANCED_CLIENTS = 0.65
 
 
-def price_bundles(problem: PoolProblem, band: Band, settings: Settings) -> Floats:
-    """The price of moving each bundle; on average about 1.
+def price_bundles(problem: PoolProblem, cap: Ints, settings: Settings) -> Floats:
+    """The price of moving each bundle, where brokers aim below these caps; on average about 1.
 
     A price has a part that every move costs and a part that grows with the client-seconds. Each is measured in what
     the least of it would be for the whole pool, so that `balanced` weighs the one against the other.
     """
     client_ms = _client_ms(problem, settings)
-    hot = find_hot_brokers(problem, band.cap)
-    fewest = max(sum(_fewest_moves(problem, broker) for broker in hot), 1)
-    least_ms = max(sum(_least_client_ms(problem, broker, client_ms) for broker in hot), 1)
+    hot = find_hot_brokers(problem, cap)
+    if hot:
+        fewest = max(sum(_fewest_moves(problem, broker) for broker in hot), 1)
+        least_ms = max(sum(_least_client_ms(problem, broker, client_ms) for broker in hot), 1)
+    else:
+        # Nobody has to hand anything over for the sake of balance: the average bundle is the measure.
+        fewest, least_ms = max(len(client_ms), 1), max(int(client_ms.sum()), 1)
     by_move, by_client = {
         "moves": (1.0, TIE_BREAK),
         "disruption": (TIE_BREAK, 1.0),

@@ -14,9 +14,11 @@ from evenkeel.model.plan import Rejection
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import BrokerState
 from evenkeel.planning.anti_affinity import NO_GROUP
+from evenkeel.planning.arrays import Ints
 from evenkeel.planning.explaining.words import percent, resource_name
 from evenkeel.planning.floors import Band
 from evenkeel.planning.problem import Mobility, PoolProblem
+from evenkeel.planning.search.placement import Placement
 from evenkeel.planning.splitting.boundaries import PPB
 from evenkeel.planning.splitting.splits import PlannedSplit
 
@@ -50,7 +52,8 @@ def choose_splits(
 
     The cap per cycle holds for each pool here, and for all pools together when their plans are put together.
     """
-    reasons, rejections = _sort_out(problem, band, candidates)
+    cap = Placement(problem, band, settings).cap
+    reasons, rejections = _sort_out(problem, band, cap, candidates)
     chosen: list[PlannedSplit] = []
     in_namespace: Counter[str] = Counter()
     for reason in sorted(reasons, key=_urgency):
@@ -65,13 +68,13 @@ def choose_splits(
 
 
 def _sort_out(
-    problem: PoolProblem, band: Band, candidates: Sequence[SplitCandidate]
+    problem: PoolProblem, band: Band, cap: Ints, candidates: Sequence[SplitCandidate]
 ) -> tuple[list[_Reason], list[Rejection]]:
     """The bundles of this pool that should be split and may be, and those that should and may not."""
     reasons, rejections = [], []
     for candidate in candidates:
         row = _row_of(problem, candidate.bundle)
-        reason = None if row is None else _find_reason(problem, band, candidate, row)
+        reason = None if row is None else _find_reason(problem, band, cap, candidate, row)
         if reason is None:
             continue
         obstacle = _find_obstacle(problem, candidate, reason.row)
@@ -92,7 +95,7 @@ def _row_of(problem: PoolProblem, bundle: str) -> int | None:
     return row if row < len(problem.bundles) and problem.bundles[row] == bundle else None
 
 
-def _find_reason(problem: PoolProblem, band: Band, candidate: SplitCandidate, row: int) -> _Reason | None:
+def _find_reason(problem: PoolProblem, band: Band, cap: Ints, candidate: SplitCandidate, row: int) -> _Reason | None:
     cut = f"cut at {candidate.boundary:#010x} by {candidate.boundary_by}"
     if candidate.reason != TOO_BIG:
         words = (
@@ -105,18 +108,19 @@ def _find_reason(problem: PoolProblem, band: Band, candidate: SplitCandidate, ro
     hosts = np.flatnonzero(problem.destinations(np.array([row]))[0] & (problem.limit > 0).any(axis=1))
     if not len(hosts):
         return None
-    # How often the bundle would fill each broker's band; the broker that suits it best speaks for all.
-    fillings = problem.load[row] / np.maximum(band.cap[hosts], 1)
+    # How often the bundle would fill each broker's cap; the broker that suits it best speaks for all.
+    fillings = problem.load[row] / np.maximum(cap[hosts], 1)
     best = int(np.argmin(fillings.max(axis=1)))
     resource = int(np.argmax(fillings[best]))
     need = float(fillings[best, resource])
     if need <= 1 or not _divides(candidate, resource):
         return None
     host = int(hosts[best])
-    limit, cap = int(problem.limit[host, resource]), int(band.cap[host, resource])
+    limit, most = int(problem.limit[host, resource]), int(cap[host, resource])
+    end = "the band ends" if most == band.cap[host, resource] else "the overload line is"
     words = (
         f"too big for any broker that may own it: it takes {percent(int(problem.load[row, resource]), limit)} of the "
-        f"{resource_name(resource)} of {problem.broker_ids[host]}, where the band ends at {percent(cap, limit)}; {cut}"
+        f"{resource_name(resource)} of {problem.broker_ids[host]}, where {end} at {percent(most, limit)}; {cut}"
     )
     return _Reason(candidate, row, need, words)
 
