@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from evenkeel.model.plan import BrokerBalance, Rejection
+from evenkeel.model.plan import BrokerBalance, Rejection, StepKind
 from evenkeel.model.verdict import Check, Verdict
+from evenkeel.planning.manual import Wish, plan_wish
 from evenkeel.planning.report import render_report
 from evenkeel.planning.report.balance import MOST_BARS
 from evenkeel.planning.report.charts import Scale, round_scale
 from evenkeel.planning.report.rejections import SHOWN_REJECTIONS
 from evenkeel.planning.report.steps import SHOWN_STEPS
 from support import small_plan
+from support.by_hand import known
 from support.small_cluster import B01, B02, B03
 from support.small_plan import FIRST, step
 
@@ -328,3 +330,12 @@ def test_values_outside_a_scale_are_drawn_at_its_edge() -> None:
     scale = Scale(1.0, 2.0)
     assert [scale.place(value) for value in (0.5, 1.5, 9.0)] == [0.0, 500.0, 1000.0]
     assert Scale(3.0, 3.0).place(3.0) == 0.0
+
+
+def test_report_of_a_plan_by_hand_compares_it_with_pulsar_and_shows_no_bounds() -> None:
+    wish = Wish(StepKind.TRANSFER, "shop/orders/0x00000000_0x40000000", "ada", destination=B03)
+    made = plan_wish(known(), wish)
+    page = report(plan=made.plan, steps=made.steps, rejections=made.rejections, brokers=made.brokers)
+    assert "What Pulsar itself would have done" in page
+    assert "its steps were chosen, not searched for" in page
+    assert "Against the best possible" not in page

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenkeel.model.plan import Plan, Step
+from evenkeel.model.plan import BY_HAND_STRATEGIES, Plan, Step
 from evenkeel.planning.report.charts import share_bar
 from evenkeel.planning.report.markup import (
     NOTHING,
@@ -80,6 +80,8 @@ def _why_it_ends(plan: Plan, others: Sequence[Mapping[str, Any]]) -> str | None:
     """Why there is no further step, as far as the plan knows."""
     if plan.truncated:
         return "a deadline cut it short"
+    if plan.strategy in BY_HAND_STRATEGIES:
+        return "its steps were chosen, not searched for"
     if same := [row for row in others if row.get("strategy") == plan.strategy]:
         # The plan is one of Pulsar's strategies itself.
         return same[0].get("stopped_because")
