@@ -1,20 +1,25 @@
-# One-word verbs; `make` lists them.
+# `make` lists the commands.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORKERS ?= 4
 CASES ?= tests/data/pulsar-cases.json
 N ?= 100
 SEED ?= 0
 
-.DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint types contracts unit cases bench-plan bench-apply faults format docs lock clean
+# Every process of a test run would compile Evenkeel again.
+unexport PYTHONDONTWRITEBYTECODE
 
-help: ## list these verbs
+.DEFAULT_GOAL := help
+.PHONY: help setup java browser demo check test lint types contracts quick unit cases bench-plan bench-apply bench-start bench-audit faults matrix audit mutants format docs lock clean
+
+help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: java $(STAMP) ## make .venv with the locked versions, and look for Java
+setup: java $(STAMP) ## create .venv with the locked versions, and check for Java
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "ready; to put evenkeel on your path: source $(VENV)/bin/activate",true)
 
 $(STAMP): requirements.lock pyproject.toml infra/setup/venv
 	@PYTHON="$(PYTHON)" bash infra/setup/venv "$(VENV)"
@@ -23,49 +28,74 @@ $(STAMP): requirements.lock pyproject.toml infra/setup/venv
 java:
 	@bash infra/setup/java
 
-demo: setup ## rebalance a simulated cluster, all the way, with a real Airflow, Spark and ZooKeeper
+browser:
+	@bash infra/setup/browser .evenkeel/browser
+
+demo: setup ## rebalance a simulated cluster from end to end with a real Airflow, Spark and ZooKeeper
 	@$(BIN)/evenkeel demo $(ARGS)
 
-test: setup lint types contracts unit ## everything that must hold: lint, types, room contracts, tests with coverage
+check: setup ## lint, types, contracts and all tests without a server or JVM: under two minutes
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types quick
+	@$(MAKE) --no-print-directory lint contracts
 
-lint: setup ## ruff, rules and format
+test: setup lint types contracts unit ## lint, types, contracts and all tests, with coverage: what CI runs
+
+lint: setup ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: setup ## mypy, strict
-	$(BIN)/mypy plugins/evenkeel spark/evenkeel_spark infra/bench infra/apply_bench
+	$(BIN)/mypy plugins spark benchmarks dags
 
-contracts: setup ## the rooms' import contracts
+contracts: setup ## import contracts between packages
 	$(BIN)/lint-imports
 
-unit: setup ## the tests, with coverage
+quick: setup ## the tests without a server or JVM
+	$(BIN)/pytest --quiet -m quick -n 4 $(TESTS)
+
+unit: setup browser ## all tests, with coverage, in WORKERS processes
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(TESTS)
+	EVENKEEL_TEST_COVERAGE=1 $(BIN)/pytest -n $(WORKERS) $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover | tail -n 40
 
-cases: setup ## run concrete inputs with the outcome of Pulsar's real classes: make cases CASES=FILE
+cases: setup ## replay recorded decisions of Pulsar's own classes: make cases CASES=FILE
 	@$(BIN)/python tests/support/pulsar_cases.py "$(CASES)"
 
-bench-plan: setup ## hold the plans against bounds, Pulsar's shedders, time and memory: make bench-plan ARGS=--quick
-	@$(BIN)/python -m infra.bench $(ARGS)
+bench-plan: setup ## compare plans with their bounds and with Pulsar's shedders: make bench-plan ARGS=--quick
+	@$(BIN)/python -m benchmarks.plan $(ARGS)
 
-bench-apply: setup ## hold the guarded writer's speed against a bare loop of writes, in one run
-	@$(BIN)/python -m infra.apply_bench $(ARGS)
+bench-apply: setup ## compare the guarded writer's speed with a bare loop of writes
+	@$(BIN)/python -m benchmarks.apply $(ARGS)
 
-faults: setup ## break runs of the guarded writer and judge their histories: make faults N=1000 [SEED=0]
-	@PYTHONPATH=tests $(BIN)/python -m faults --runs $(N) --seed $(SEED) $(ARGS)
+bench-start: setup ## compare the time of plan, move, check and --help with bare programs
+	@$(BIN)/python -m benchmarks.start $(ARGS)
 
-format: setup ## let ruff format and mend
+bench-audit: setup ## audit three windows on a fleet whose messages cost different cpu by namespace: the error must shrink
+	@$(BIN)/python -m benchmarks.audit $(ARGS)
+
+faults: setup ## inject faults into runs of the guarded writer: make faults N=1000 [SEED=0] [CASE="…"]
+	@PYTHONPATH=tests $(BIN)/python -m faults --runs $(N) --seed $(SEED) $(if $(CASE),--case "$(CASE)") $(ARGS)
+
+audit: setup ## check the locked packages for known vulnerabilities; needs PyPI or OSV
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python infra/audit/audit.py
+
+mutants: setup ## make the writer unsafe in one way after the other, and print what has caught each
+	@PYTHONPATH=tests $(BIN)/python -m faults.hunt $(ARGS)
+
+matrix: setup ## run a full cycle on real brokers of every supported version and kind, and write it down: about an hour
+	@PYTHONPATH=tests $(BIN)/python -m matrix $(ARGS); code=$$?; $(BIN)/python docs/generate.py; exit $$code
+
+format: setup ## format the code and apply ruff's fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: setup ## write docs/reference anew from the code
-	$(BIN)/python infra/docs/generate.py
+docs: setup ## generate docs/reference from the code
+	$(BIN)/python docs/generate.py
 
-lock: setup ## choose versions anew: requirements.lock, versions and hashes only
+lock: setup ## resolve dependencies again into requirements.lock: versions and hashes only
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --upgrade \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock
 
-clean: ## remove what setup and runs left behind
+clean: ## remove what setup and runs created
 	rm -rf $(VENV) .evenkeel .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*

@@ -1,30 +1,20 @@
-"""Every five minutes: what does the cluster carry, and can it be trusted?
+"""Every five minutes: record the cluster's load, and decide whether it can be trusted.
 
-1. `take_snapshot` reads brokers, bundles, topics and policies and stores them as one snapshot.
-2. `check_snapshot` judges it. A critical finding ends the run as failed, and the snapshot stays unused.
-3. The asset `load_snapshot` is updated, so that whoever plans on fresh load may follow it.
+1. `restore_balancer` switches Pulsar's shedding and splitting back on if a writer died and left them off.
+2. `take_snapshot` reads brokers, bundles, topics and policies and stores them as one snapshot.
+3. `check_snapshot` judges the snapshot. If a critical check fails, the run fails and nobody plans from this snapshot.
+4. The asset `load_snapshot` is updated, so that other Dags can follow fresh load.
 
-Nothing here writes to the cluster. A missed run is not made up for: the load of the past cannot be read.
+The first step is independent of the others and writes to the cluster only if there is something to restore. Airflow
+does not make up for missed runs, because past load cannot be read.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from airflow.sdk import dag
+from evenkeel.orchestration.clusters import find_clusters
+from evenkeel.orchestration.collecting import check_snapshot, restore_balancer, take_snapshot
 
-from evenkeel.orchestration.collecting import check_snapshot, take_snapshot
-
-
-@dag(
-    schedule="*/5 * * * *",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(minutes=30),
-    doc_md=__doc__,
-    tags=["evenkeel"],
-)
-def collect_load() -> None:
-    check_snapshot(take_snapshot())
-
-
-collect_load()
+for cluster in find_clusters():
+    with cluster.dag("collect_load", __doc__, schedule="*/5 * * * *", timeout=timedelta(minutes=30)):
+        restore_balancer(cluster.name)
+        check_snapshot(cluster.name, take_snapshot(cluster.name))

@@ -1,58 +1,45 @@
-"""By hand, for a maintenance window: bring the brokers back into balance, with a person's consent.
+"""Before each maintenance window, or triggered by hand: rebalance the brokers, after a person's approval.
 
-1. `request_plan` picks the newest snapshot that passed its gate, or the one given.
-2. `profile_load`, `find_split_candidates` and `plan_transfers` run on Spark and answer the request in the lake.
-3. `check_plan` judges the plan; a critical finding ends the run as failed.
-4. `has_steps` ends the run with success where there is nothing to do.
-5. `approve` shows the plan to a person and waits. Silence is a no; a no skips the rest.
-6. `record_approval` puts down who approved exactly this plan, and when.
-7. `apply_plan` lets the guarded writer carry it out, step by step, resumable at every point.
-8. `verify_run` snapshots again and compares what was foretold with what came true.
+1. `check_request` judges every parameter, and decides which window the run belongs to.
+2. `prepare_snapshot` takes a snapshot and judges it, unless one exists that is recent and newer than the last run.
+3. `request_plan` writes down what to plan: the snapshot, the strategy, the settings with what was asked for.
+4. `make_plan` runs one Spark application (load profiles, split candidates, transfers) and stores the plan in the lake.
+5. `check_plan` judges the plan. If a critical check fails, the run fails.
+6. `has_steps` stops the run with success if there is nothing to do, or if only a plan was asked for.
+7. `approve` shows the plan to a person and waits. A rejection skips the rest; no answer counts as a rejection. Both are
+   recorded beside the plan.
+8. `record_approval` records who approved exactly this plan, and when, if its steps still hold.
+9. `wait_for_window` waits until the window opens.
+10. `apply_plan` applies the plan step by step with the guarded writer. No step begins after the window's end, less its
+    cutoff; what is left then is planned anew for the next window. It can be resumed at any point.
+11. `verify_run` takes a new snapshot and compares the predicted with the realised load.
 
-Only step 7 writes to the cluster.
+Only step 10 writes to the cluster. The windows are those of the cluster in `evenkeel.toml`; without any, the Dag is
+triggered by hand and waits for nothing. A missed window is not made up for. With a reason in `break_glass`, a run by
+hand goes on outside every window.
 """
 
-from datetime import UTC, datetime
-from pathlib import Path
-
-from airflow.sdk import Param, chain, dag
-
-from evenkeel.model.request import STRATEGIES
-from evenkeel.orchestration.applying import apply_plan, verify_run
-from evenkeel.orchestration.approving import DEFAULT_TIMEOUT_MINUTES, PlanApprovalOperator, record_approval
-from evenkeel.orchestration.planning import check_plan, has_steps, request_plan, submit_spark_job
-
-JOBS = Path(__file__).resolve().parents[1] / "spark" / "jobs"
-
-
-@dag(
-    schedule=None,
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    doc_md=__doc__,
-    tags=["evenkeel"],
-    params={
-        "snapshot": Param(None, type=["null", "string"], description="snapshot id; empty: the newest that passed"),
-        "strategy": Param(STRATEGIES[0], type="string", enum=list(STRATEGIES), description="how to plan"),
-        "approval_timeout_minutes": Param(
-            DEFAULT_TIMEOUT_MINUTES, type="number", exclusiveMinimum=0, description="no answer by then is a no"
-        ),
-    },
+from airflow.sdk import (
+    TaskGroup,
+    chain,
+    dag,  # noqa: F401  # Airflow looks for this word before it parses a file
 )
-def rebalance_window() -> None:
-    request = request_plan()
-    profile = submit_spark_job(JOBS / "profile_load.py", request)
-    candidates = submit_spark_job(JOBS / "find_split_candidates.py", request)
-    transfers = submit_spark_job(JOBS / "plan_transfers.py", request)
-    plan = check_plan(request)
-    approve = PlanApprovalOperator(
-        task_id="approve", plan=plan, timeout_minutes="{{ params.approval_timeout_minutes }}"
-    )
-    approval = record_approval(plan, approve.output)
-    run = apply_plan(approval)
 
-    chain(request, profile, candidates, transfers, plan, has_steps(plan), approve, approval, run, verify_run(run))
+from evenkeel.orchestration.applying import approve_and_apply
+from evenkeel.orchestration.checking import check_request
+from evenkeel.orchestration.clusters import find_clusters
+from evenkeel.orchestration.parameters import approval_params, plan_params, time_params, window_params
+from evenkeel.orchestration.planning import check_plan, has_steps, prepare_snapshot, request_plan, submit_plan
 
+params = {**plan_params(), **time_params(), **window_params(), **approval_params()}
 
-rebalance_window()
+for cluster in find_clusters():
+    with cluster.dag("rebalance_window", __doc__, schedule=cluster.windows, params=params):
+        with TaskGroup("planning", prefix_group_id=False):
+            request = check_request(cluster.name, list(params), has_windows=True)
+            snapshot = prepare_snapshot(cluster.name, request)
+            planned = request_plan(cluster.name, request, snapshot)
+            made = submit_plan(cluster, planned)
+            plan = check_plan(cluster.name, request, planned)
+            chain(planned, made, plan)
+        approve_and_apply(cluster, request, plan, only_if=has_steps(plan, request), in_window=True)

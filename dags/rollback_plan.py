@@ -1,48 +1,33 @@
-"""By hand: undo what a run has done, as its journal tells, with a person's consent.
+"""Triggered by hand: undo a run by its journal, after a person's approval.
 
-1. `plan_rollback` plans the way back for every bundle that is still where the run put it.
-2. `check_rollback` judges that plan; a critical finding ends the run as failed.
-3. `approve` shows it, and what cannot go back, to a person and waits. Silence is a no; a no skips the rest.
-4. `record_approval` puts down who approved exactly this plan, and when.
-5. `apply_plan` lets the guarded writer carry it out, step by step, resumable at every point.
-6. `verify_run` snapshots again and compares what was foretold with what came true.
+1. `check_request` judges the parameters: the run exists, and is of this cluster.
+2. `plan_rollback` plans to move every bundle back that is still where the run put it.
+3. `check_rollback` judges the plan. If a critical check fails, the run fails.
+4. `approve` shows the plan, and what cannot be undone, to a person and waits. A rejection skips the rest; no answer
+   counts as a rejection. Both are recorded beside the plan.
+5. `record_approval` records who approved exactly this plan, and when, if its steps still hold.
+6. `apply_plan` applies the plan step by step with the guarded writer. It can be resumed at any point.
+7. `verify_run` takes a new snapshot and compares the predicted with the realised load.
 
-Only step 5 writes to the cluster.
+Only step 6 writes to the cluster.
 """
 
-from datetime import UTC, datetime
-
-from airflow.sdk import Param, chain, dag
-
-from evenkeel.orchestration.applying import apply_plan, verify_run
-from evenkeel.orchestration.approving import DEFAULT_TIMEOUT_MINUTES, PlanApprovalOperator, record_approval
-from evenkeel.orchestration.rolling_back import check_rollback, plan_rollback
-
-
-@dag(
-    schedule=None,
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    doc_md=__doc__,
-    tags=["evenkeel"],
-    params={
-        "run": Param("", type="string", description="id of the run to undo; `evenkeel runs` lists them"),
-        "approval_timeout_minutes": Param(
-            DEFAULT_TIMEOUT_MINUTES, type="number", exclusiveMinimum=0, description="no answer by then is a no"
-        ),
-    },
+from airflow.sdk import (
+    TaskGroup,
+    dag,  # noqa: F401  # Airflow looks for this word before it parses a file
 )
-def rollback_plan() -> None:
-    made = plan_rollback()
-    plan = check_rollback(made)
-    approve = PlanApprovalOperator(
-        task_id="approve", plan=plan, timeout_minutes="{{ params.approval_timeout_minutes }}"
-    )
-    approval = record_approval(plan, approve.output)
-    run = apply_plan(approval)
 
-    chain(made, plan, approve, approval, run, verify_run(run))
+from evenkeel.orchestration.applying import approve_and_apply
+from evenkeel.orchestration.checking import check_request
+from evenkeel.orchestration.clusters import find_clusters
+from evenkeel.orchestration.parameters import approval_params, rollback_params, time_params
+from evenkeel.orchestration.planning import check_rollback, plan_rollback
 
+params = {**rollback_params(), **time_params(), **approval_params()}
 
-rollback_plan()
+for cluster in find_clusters():
+    with cluster.dag("rollback_plan", __doc__, params=params):
+        with TaskGroup("planning", prefix_group_id=False):
+            request = check_request(cluster.name, list(params))
+            plan = check_rollback(cluster.name, request, plan_rollback(cluster.name, request))
+        approve_and_apply(cluster, request, plan)

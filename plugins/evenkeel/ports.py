@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
+from evenkeel.model.approval import Approval
 from evenkeel.model.errors import EvenkeelError
 from evenkeel.model.observation import BundleView, StepStart
 from evenkeel.model.plan import Step
-from evenkeel.model.run import JournalEntry, PlanStanding, StepState
+from evenkeel.model.policies import PolicyVersion
+from evenkeel.model.run import JournalEntry, PlanStatus, StepState
 
 
 class Clock(Protocol):
-    """Time, so that tests can hold it."""
+    """Time, so that tests can control it."""
 
     def now(self) -> datetime: ...
 
-    def monotonic_s(self) -> float: ...
+    def monotonic_s(self) -> float:
+        """Seconds that only ever rise, and go on while the machine is suspended."""
+        ...
 
     def sleep(self, seconds: float) -> None: ...
+
+
+class ApprovalJudge(Protocol):
+    """Whose approvals count."""
+
+    def require_counts(self, approval: Approval) -> None:
+        """Refuse an approval that nobody signed whose key counts."""
+        ...
 
 
 class ClusterView(Protocol):
@@ -29,8 +42,12 @@ class ClusterView(Protocol):
         """Those of the brokers that are registered, with their incarnations."""
         ...
 
-    def changed_policies(self, planned: Mapping[str, int | None]) -> Sequence[str]:
-        """Policy nodes that other hands have changed since they had these versions; None stands for no node."""
+    def changed_policies(self, planned: Mapping[str, PolicyVersion | None]) -> Sequence[str]:
+        """Policy nodes that somebody else has changed, made or removed since then; None stands for no node."""
+        ...
+
+    def changed_groups(self, planned: Mapping[str, str], namespaces: Collection[str]) -> Sequence[str]:
+        """Namespaces whose anti-affinity group is not the planned one, among these and whoever shares their groups."""
         ...
 
     def draining(self) -> frozenset[str]:
@@ -38,7 +55,11 @@ class ClusterView(Protocol):
         ...
 
     def stopped_by(self) -> str | None:
-        """Who has pulled the kill switch, and why, in words; None while it is not pulled."""
+        """Who has pulled the kill switch, and why; None while it is not pulled."""
+        ...
+
+    def warnings(self) -> Sequence[str]:
+        """What an operator should know about the cluster before a plan is applied to it."""
         ...
 
     def leader(self) -> str | None:
@@ -46,7 +67,7 @@ class ClusterView(Protocol):
         ...
 
     def boundaries(self, namespaces: Collection[str]) -> Mapping[str, frozenset[int]]:
-        """Where the ranges of namespaces begin and end now; a namespace that is gone has none."""
+        """The bundle boundaries of namespaces now; a namespace that is gone has none."""
         ...
 
     def look(self, bundles: Sequence[str]) -> Mapping[str, BundleView]:
@@ -54,23 +75,23 @@ class ClusterView(Protocol):
         ...
 
     def next_changes(self, timeout_s: float) -> frozenset[str]:
-        """Watched bundles that changed, waiting at most so long for the first."""
+        """Watched bundles that changed; waits at most this long for the first."""
         ...
 
 
-class StandingKeeper(Protocol):
-    """Who may say how plans stand, and clear up after runs that have ended; knows no steps."""
+class PlanStatusKeeper(Protocol):
+    """Records the status of plans and tears down after runs that have ended; begins no steps."""
 
-    def standings(self) -> Mapping[str, PlanStanding]:
-        """How every plan of the cluster stands, by its id."""
+    def statuses(self) -> Mapping[str, PlanStatus]:
+        """The status of every plan of the cluster, by its id."""
         ...
 
     def acquire(self, plan_id: str) -> int:
-        """Take the fence and answer the epoch; refuses while another writer lives."""
+        """Take the fence and return the epoch; refuses while another writer lives."""
         ...
 
-    def open(self, standing: PlanStanding) -> Sequence[str]:
-        """Put back what ended runs left, and say how the plan stands from now on; answers warnings in words."""
+    def open(self, status: PlanStatus) -> Sequence[str]:
+        """Restore what ended runs left behind, and record the plan's new status; returns warnings."""
         ...
 
     def release(self) -> None:
@@ -78,12 +99,16 @@ class StandingKeeper(Protocol):
         ...
 
 
-class GuardedWriter(StandingKeeper, Protocol):
+class GuardedWriter(PlanStatusKeeper, Protocol):
     """The only way to change the cluster: every call fails once another writer holds the fence."""
 
     @property
     def opening_state(self) -> StepState:
-        """What a journal entry says when a step begins: APPLIED if effect and entry are one, else INTENDED."""
+        """The state of a journal entry when its step begins: APPLIED if effect and entry are one, else INTENDED."""
+        ...
+
+    def rehearse(self, steps: Sequence[Step]) -> None:
+        """Refuse steps that access control would refuse; writes nothing."""
         ...
 
     def journal(self, plan_id: str) -> Mapping[int, JournalEntry]:
@@ -98,27 +123,58 @@ class GuardedWriter(StandingKeeper, Protocol):
         """How long the session has been connected without a break."""
         ...
 
+    def now(self) -> datetime:
+        """The cluster's time as it was measured last; it runs on monotonic time, whatever this machine's clock does."""
+        ...
+
+    def require_steady_clock(self) -> None:
+        """Raise if this machine's clock was set since it was last measured against the cluster's."""
+        ...
+
+    def require_no_migration(self) -> None:
+        """Raise if brokers are leaving, or have left, the store that this writer writes to."""
+        ...
+
     def pause_native_balancer(self) -> bool:
-        """Keep Pulsar from moving and splitting bundles by itself until `close`; False where it does not anyway."""
+        """Keep Pulsar from moving and splitting bundles by itself until `close`; False where there is no need to."""
         ...
 
     def begin(self, starts: Sequence[StepStart]) -> Mapping[int, EvenkeelError]:
-        """Start steps and journal them; answers by order those that were not begun, for sure, and why.
+        """Begin steps and journal them; returns, by order, why some certainly did not begin.
 
-        A RefusedError speaks of one step: its bundle or its destination has changed. A NotDoneError does too: the step
-        got lost on its way, and may begin once it is proved anew. A FencedOutError, or any other error, is the end of
-        the writer.
+        A RefusedError concerns one step: its bundle or its destination has changed. So does a NotDoneError: the step
+        got lost on its way, and may begin once it is proved again. A FencedOutError, or any other error, ends the run.
         """
         ...
 
-    def drive_home(self, step: Step) -> None:
-        """Remind the cluster of a destination that it only notes and has not honoured yet; changes nothing else."""
+    def enforce_destination(self, step: Step) -> None:
+        """Have the destination take the bundle of a step if nobody owns it, where the cluster does not see to that."""
+        ...
+
+    def collision_keys(self, step: Step) -> frozenset[str]:
+        """Steps that share a key are never in flight together: the cluster would confuse them."""
+        ...
+
+    def unloads(self, step: Step) -> int:
+        """How often this session's calls have unloaded the bundle of a step; 0 where steps are no unloads."""
         ...
 
     def conclude(self, entries: Sequence[JournalEntry]) -> None:
         """Journal what became of steps, all of them or none."""
         ...
 
-    def close(self, standing: PlanStanding) -> Sequence[str]:
-        """Give Pulsar its own balancer back and say how the run ended; answers warnings in words."""
+    def close(self, status: PlanStatus) -> Sequence[str]:
+        """Restore Pulsar's own balancer and record how the run ended; returns warnings."""
+        ...
+
+
+class ClusterConnector(Protocol):
+    """Opens sessions with one cluster; whatever was held with an earlier session is not carried over."""
+
+    def connect(self) -> AbstractContextManager[tuple[ClusterView, GuardedWriter]]:
+        """Everything that a run needs, over a new session."""
+        ...
+
+    def connect_keeper(self) -> AbstractContextManager[PlanStatusKeeper]:
+        """What teardown needs, over a new session; works while no broker is registered."""
         ...

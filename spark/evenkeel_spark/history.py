@@ -1,4 +1,4 @@
-"""The snapshots that a request looks back on, found by their manifests alone."""
+"""What a request looks back on, read from the lake without Spark: snapshots, and the small tables of the newest."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.snapshots import SnapshotStore
-from evenkeel.model.snapshot import SnapshotManifest
+from evenkeel.adapters.lake.snapshots import SnapshotStore
+from evenkeel.adapters.lake.store import Lake, from_arrow
+from evenkeel.model.policies import Policies, PolicyVersion, policy_versions
+from evenkeel.model.snapshot import Broker, PolicyDocument, SnapshotManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,32 @@ def _may_lie_between(snapshot_id: str, start: datetime, end: datetime) -> bool:
     """Whether an id, which begins with its second, can belong to the history; saves reading all other manifests."""
     first, last = (f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}" for moment in (start, end))
     return first <= snapshot_id.partition("-")[0] <= last
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A snapshot without its bundles and topics."""
+
+    manifest: SnapshotManifest
+    brokers: Sequence[Broker]
+    policy_documents: Sequence[PolicyDocument]
+
+    @property
+    def policies(self) -> Policies:
+        return Policies.from_documents(self.policy_documents)
+
+    @property
+    def policy_versions(self) -> dict[str, PolicyVersion | None]:
+        """The versions of the policies' nodes, for those documents that lie in one; None where a node was absent."""
+        return policy_versions(self.policy_documents)
+
+
+def read_cluster(lake: Lake, cluster: str, snapshot_id: str) -> Cluster:
+    """Read a snapshot's brokers and policies, proved to be those that its manifest names."""
+    store = SnapshotStore(lake)
+    manifest = store.load(cluster, snapshot_id)
+    brokers = from_arrow(Broker, store.read_table(manifest, "brokers"), lake.uri_of(manifest.tables["brokers"].path))
+    documents = from_arrow(
+        PolicyDocument, store.read_table(manifest, "policies"), lake.uri_of(manifest.tables["policies"].path)
+    )
+    return Cluster(manifest, brokers, documents)

@@ -1,30 +1,23 @@
-"""The frame that all jobs share: read a request, do the work once, leave an answer, fail in one sentence.
+"""What all jobs share: read a request, do the work once, leave an answer in the lake.
 
-A job takes the lake and a request's id. Where the request has the job's answer already, the job is done before
-Spark starts. A failure that a user can act on ends with exit code 1 and one line on standard error:
-`evenkeel-error: {"cause": …, "error": …, "remedy": …}`.
+Where the request has the job's answer already, the job is done without Spark.
 """
 
 from __future__ import annotations
 
-import argparse
-import logging
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import RequestStore
-from evenkeel.model.errors import EvenkeelError, InputError, RefusedError
+from evenkeel.adapters.lake.requests import RequestStore
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.model.errors import InputError, RefusedError
 from evenkeel.model.request import PlanRequest
 from evenkeel.model.settings import Settings
-from evenkeel_spark.session import open_session
-from evenkeel_spark.stated_errors import ERROR_PREFIX, encode_error
+from evenkeel_spark.session import OpenSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +29,20 @@ class JobContext:
     request: PlanRequest
     settings: Settings
     started_at_s: float
+    open_session: OpenSession
 
     @property
     def spark(self) -> SparkSession:
-        """The session, opened when first asked for: a job that finds its work done needs none."""
-        return open_session(f"evenkeel {self.name}")
+        """The session; a job that finds its work done asks for none."""
+        return self.open_session()
 
     def seconds(self) -> float:
         """Seconds since the job began."""
         return round(time.monotonic() - self.started_at_s, 3)
 
     def answer_of(self, job: str) -> Mapping[str, Any]:
-        """What a job before this one has answered."""
-        answer = RequestStore(self.lake).read_answer(self.request.request_id, job)
+        """The answer of a job before this one."""
+        answer = RequestStore(self.lake).read_answer(self.request, job)
         if answer is None:
             raise InputError(
                 f"request {self.request.request_id} has no answer of {job} yet", f"run the job {job} first"
@@ -56,54 +50,25 @@ class JobContext:
         return answer
 
 
-Serve = Callable[[JobContext], dict[str, Any]]
+Job = Callable[[JobContext], dict[str, Any]]
 
 
-def main(job: str, serve: Serve, arguments: Sequence[str] | None = None) -> int:
-    """Run a job from its command line; answers the exit code."""
-    parser = argparse.ArgumentParser(prog=job, description=f"The Spark job {job} of a request to plan.")
-    parser.add_argument("--lake", required=True, metavar="URI", help="the lake that holds the request")
-    parser.add_argument("--request", required=True, metavar="ID", help="the request to serve")
-    options = parser.parse_args(arguments)
-    try:
-        with _log_on_stdout():
-            run(job, serve, options.lake, options.request)
-    except EvenkeelError as error:
-        print(f"{ERROR_PREFIX}{encode_error(error)}", file=sys.stderr, flush=True)
-        return 1
-    return 0
-
-
-@contextmanager
-def _log_on_stdout() -> Iterator[None]:
-    """Print what Evenkeel logs on standard output, which spark-submit and Airflow keep as the job's log."""
-    logger, handler = logging.getLogger("evenkeel"), logging.StreamHandler(sys.stdout)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
-def run(job: str, serve: Serve, lake_uri: str, request_id: str) -> dict[str, Any]:
-    """Serve a request, or find that it has been served; either way, the one answer there is."""
+def run(name: str, job: Job, lake_uri: str, request_id: str, session: OpenSession) -> dict[str, Any]:
+    """Run a job for a request, unless it has run before; returns the one answer that there is."""
     started_at_s = time.monotonic()
     lake = Lake(lake_uri)
     requests = RequestStore(lake)
     request = requests.load(request_id)
-    found = requests.read_answer(request_id, job)
+    found = requests.read_answer(request, name)
     if found is not None:
         return found
     settings = Settings.from_json(request.settings, f"request {request_id}")
-    answer = serve(JobContext(job, lake, request, settings, started_at_s))
+    answer = job(JobContext(name, lake, request, settings, started_at_s, session))
     try:
-        requests.answer(request_id, job, answer)
+        requests.answer(request, name, answer)
     except RefusedError:
         # A second run of this job answered first; its result is the same, only its seconds differ.
-        found = requests.read_answer(request_id, job)
+        found = requests.read_answer(request, name)
         if found is None:
             raise
         return found

@@ -1,4 +1,4 @@
-"""Errors that a user can act on, as one line of text, so that they survive the way through Spark."""
+"""Errors that a user can act on, as one line of text, so that they get through Spark unharmed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decode_error(text: str) -> EvenkeelError:
 
 
 def find_stated_error(output: str) -> EvenkeelError | None:
-    """The last error that a job stated in its output; None where it ended without a word."""
+    """The last error that a job stated in its output; None where it stated none."""
     stated = [line for line in output.splitlines() if ERROR_PREFIX in line]
     try:
         return decode_error(stated[-1].partition(ERROR_PREFIX)[2]) if stated else None

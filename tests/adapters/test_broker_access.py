@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.adapters.broker_access import BrokerAccess
-from evenkeel.adapters.broker_http import PooledBrokerHttp
+from evenkeel.adapters.brokers.access import BrokerAccess
+from evenkeel.adapters.brokers.broker_http import PooledBrokerHttp
 from evenkeel.model.errors import InputError
 from evenkeel.model.settings import Settings
+from support.waiting import scaled
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = scaled(10.0)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -101,10 +102,10 @@ def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path)
     with pytest.raises(InputError, match="cannot be read: check broker_token_file"):
         access(certificates, broker_token_file=str(tmp_path / "nothing"))
     (tmp_path / "empty").write_text("\n")
-    with pytest.raises(InputError, match="holds no token"):
+    with pytest.raises(InputError, match="does not hold a token"):
         access(certificates, broker_token_file=str(tmp_path / "empty"))
 
 
 def test_plain_access_carries_nothing() -> None:
     plain = BrokerAccess.from_settings(Settings())
-    assert (plain.headers, plain.tls(), plain.prefers_tls) == ({}, True, False)
+    assert (plain.headers_for("http://b1:8080"), plain.tls(), plain.prefers_tls) == ({}, True, False)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.adapters.calibrations import CalibrationStore
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.lake.learnt import CalibrationStore
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.errors import InputError
 from evenkeel.model.load import CpuCalibration
 
@@ -44,7 +44,7 @@ def test_calibration_is_read_back_and_a_changed_file_is_refused(store: Calibrati
 
 
 def test_two_weights_for_one_key_are_refused(store: CalibrationStore) -> None:
-    with pytest.raises(InputError, match="weighs t/n 2 times"):
+    with pytest.raises(InputError, match="2 rows of cpu_calibration are for t/n"):
         store.write("lab", NOON, [weight("t/n"), weight("t/m"), weight("t/n", 2)])
 
 

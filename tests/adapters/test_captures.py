@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from evenkeel.adapters.cluster_kind import RUNTIME_PATH
-from evenkeel.adapters.cluster_reader import read_cluster
-from evenkeel.adapters.extensible_reader import METRICS_PATH, TOPICS_PATH
-from evenkeel.adapters.lake import Lake, from_arrow
-from evenkeel.adapters.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.cluster.load_reports import METRICS_PATH, TOPICS_PATH
+from evenkeel.adapters.cluster.reader import read_cluster
+from evenkeel.adapters.cluster.runtime_configuration import RUNTIME_PATH
+from evenkeel.adapters.lake.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.lake.store import Lake, from_arrow
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Capacity, Settings
 from evenkeel.model.snapshot import Broker, Bundle, LoadManager, PolicyDocument
@@ -80,7 +80,8 @@ def test_modular_capture_takes_load_from_registrations_and_ignores_records_of_th
     assert all(b.version_id is None for b in bundles)
     assert content.oldest_report_age_s == pytest.approx(4.212)
     assert (content.zxid_first, content.zxid_last) == (3054, 3054)
-    assert len([note for note in content.notes if "no list of topics" in note]) == 3
+    refused = ", ".join(f"127.0.0.{number}:1808{number} (connection refused)" for number in (1, 2, 3))
+    assert [note for note in content.notes if "topics" in note] == [f"3 brokers gave no list of topics: {refused}"]
 
 
 def test_modular_brokers_carry_limits_incarnations_and_domains() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from evenkeel.adapters.cluster_kind import RUNTIME_PATH
-from evenkeel.adapters.cluster_reader import read_cluster
-from evenkeel.adapters.extensible_reader import METRICS_PATH, TOPICS_PATH
-from evenkeel.adapters.lake import from_arrow
-from evenkeel.adapters.snapshots import SnapshotContent
+from evenkeel.adapters.cluster.load_reports import METRICS_PATH, TOPICS_PATH
+from evenkeel.adapters.cluster.reader import read_cluster
+from evenkeel.adapters.cluster.runtime_configuration import RUNTIME_PATH
+from evenkeel.adapters.lake.snapshots import SnapshotContent
+from evenkeel.adapters.lake.store import from_arrow
 from evenkeel.model.errors import RefusedError
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, LoadManager, Topic
@@ -156,7 +156,7 @@ def test_modular_report_from_before_a_split_is_passed_over_with_a_note() -> None
     cluster = small_modular()
     report_bundle(cluster, "b1", "acme/orders/0x00000000_0xffffffff")
     set_boundaries(cluster, "0x00000000", "0x80000000", "0xffffffff", mzxid=60)
-    assert any("from before its split" in note for note in take(cluster).notes)
+    assert any("is reported from before its split" in note for note in take(cluster).notes)
 
 
 def test_modular_owner_that_is_leaving_is_releasing() -> None:
@@ -237,7 +237,7 @@ def test_broker_without_measured_resources_has_no_report_yet() -> None:
 
 def owned_by(cluster: RecordedCluster, host: str, *ranges: str) -> None:
     """Turn to the system-topic view: no records, but each broker's own word."""
-    cluster.http.answers[f"http://{host}:8080{RUNTIME_PATH}"] = {}
+    cluster.http.answers[f"http://{host}:8080{RUNTIME_PATH}"] = {"clusterName": "lab"}
     status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
     cluster.http.answers[f"http://{host}:8080/admin/v2/brokers/lab/{host}:8080/ownedNamespaces"] = {
         f"acme/orders/{name}": status for name in ranges
@@ -272,7 +272,7 @@ def test_incarnation_older_than_one_seen_is_refused() -> None:
         nonlocal looks
         if path in paths:
             looks += 1
-            cluster.tree.put(path, cluster.tree.document(path), czxid=12 if looks > 1 else 20)
+            cluster.tree.put(path, cluster.tree.document(path), mzxid=12 if looks > 1 else 20)
 
     cluster.tree.before_read = set_back
     with pytest.raises(RefusedError, match="broker b2:8080 is registered as incarnation 12, but 20 was seen before"):
@@ -311,7 +311,7 @@ def test_broker_that_has_been_silent_past_its_own_time_out_is_noted() -> None:
     cluster.tree.put(path, report, czxid=12, mzxid=50)
     content = take(cluster)
     assert brokers_of(content)["b2:8080"].state == "Inactive"
-    assert "broker b2:8080 has not reported for 4000 s: it is taken to refuse new bundles" in content.notes
+    assert "broker b2:8080 has stopped reporting and is taken to refuse new bundles (for 4000 s)" in content.notes
 
 
 def register_with_session(cluster: RecordedCluster, session_id: int) -> None:

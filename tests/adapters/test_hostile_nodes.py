@@ -7,17 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from evenkeel.adapters.journals import Journals, Writer
-from evenkeel.adapters.json_documents import JsonObject
-from evenkeel.adapters.native_balancer import NativeBalancer
-from evenkeel.adapters.ownership import decode_record
-from evenkeel.adapters.zookeeper import Node
-from evenkeel.adapters.zookeeper_reading import ZNode
-from evenkeel.model.connection import ClusterConnection
+from evenkeel.adapters.cluster.json_documents import JsonObject
+from evenkeel.adapters.cluster.ownership import decode_record
+from evenkeel.adapters.fencing.journal import JournalReader, Writer
+from evenkeel.adapters.fencing.native_balancer import NativeBalancer
+from evenkeel.adapters.zookeeper.nodes import ZNode
+from evenkeel.adapters.zookeeper.paths import EvenkeelPaths, PulsarPaths
 from evenkeel.model.errors import InputError, RefusedError
 
 DEEP = pytest.param(b"[" * 200_000, id="deep")
-CONNECTION = ClusterConnection("lab", "zk:2181")
+PATHS = EvenkeelPaths("/evenkeel/lab")
 
 
 class OneNode:
@@ -26,12 +25,16 @@ class OneNode:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def read(self, paths: Sequence[str]) -> list[Node]:
-        return [Node(self._data, cast(Any, None)) for _ in paths]
+    def get(self, paths: Sequence[str]) -> list[ZNode]:
+        return [make_node(path, self._data) for path in paths]
 
 
-def journals_over(data: bytes) -> Journals:
-    return Journals(cast(Any, OneNode(data)), CONNECTION)
+def make_node(path: str, data: bytes) -> ZNode:
+    return ZNode(path, data, version=0, czxid=1, mzxid=1, mtime_ms=1, ephemeral_owner=0)
+
+
+def journals_over(data: bytes) -> JournalReader:
+    return JournalReader(cast(Any, OneNode(data)), PATHS)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def journals_over(data: bytes) -> Journals:
     ],
 )
 def test_writer_that_cannot_be_read_is_told_with_its_node(data: bytes) -> None:
-    with pytest.raises(InputError, match="/evenkeel/lab/writer is not of a writer of this version"):
+    with pytest.raises(InputError, match="/evenkeel/lab/writer was not written by this version of Evenkeel"):
         journals_over(data).writer()
 
 
@@ -59,16 +62,16 @@ def test_writer_may_tell_more_than_is_asked() -> None:
 
 @pytest.mark.parametrize("data", [DEEP, b"[]", b'{"loadBalancerSheddingEnabled": true}'])
 def test_configuration_that_is_no_map_of_texts_is_refused(data: bytes) -> None:
-    balancer = NativeBalancer(cast(Any, OneNode(data)), "", cast(Any, None))
-    with pytest.raises(RefusedError, match="/admin/configuration is no JSON map of strings"):
-        balancer._decode(Node(data, cast(Any, None)))
+    balancer = NativeBalancer(cast(Any, OneNode(data)), PulsarPaths(), cast(Any, None))
+    with pytest.raises(RefusedError, match="/admin/configuration is not a JSON object of strings"):
+        balancer._decode(make_node(balancer.path, data))
 
 
 @pytest.mark.parametrize("broker", [b'["b1:8080"]', b'{"b1:8080": 1}', b"8080"])
 def test_record_whose_broker_is_no_text_makes_no_claim(broker: bytes) -> None:
     data = b'{"state":"Owned","dstBroker":%b,"force":false,"timestamp":1,"versionId":1}' % broker
-    with pytest.raises(InputError, match="/service_unit_state/t/n/r holds no service-unit record"):
-        decode_record(ZNode("/service_unit_state/t/n/r", data, 0, 1, 1, 1, 0))
+    with pytest.raises(InputError, match="/service_unit_state/t/n/r is not a service-unit record"):
+        decode_record(make_node("/service_unit_state/t/n/r", data))
 
 
 def test_long_value_is_cut_in_the_sentence_that_refuses_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from evenkeel.adapters.load_reports import BrokerReport, Change
+from evenkeel.adapters.cluster.load_reports import BrokerReport, Change
 
 MADE_AT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 MADE_AT_MS = round(MADE_AT.timestamp() * 1000)

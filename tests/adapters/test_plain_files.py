@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from evenkeel.adapters.lake import Lake, from_arrow
-from evenkeel.adapters.plain_files import import_files
-from evenkeel.adapters.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.lake.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.lake.store import Lake, from_arrow
+from evenkeel.adapters.plain_files.importer import import_files
 from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
 from evenkeel.model.snapshot import Broker, Bundle, LoadManager, PolicyDocument
@@ -132,9 +132,9 @@ LOW = "acme/orders/0x00000000_0x80000000"
     ("old", "new", "words"),
     [
         ("topics,", "themes,", ["bundles.csv", "unknown column 'themes'"]),
-        ("bundle,owner", "bundle,topics", ["bundles.csv", "column 'topics' is there twice"]),
+        ("bundle,owner", "bundle,topics", ["bundles.csv", "column 'topics' appears twice"]),
         ("owner,", "producers,", ["bundles.csv", "column 'owner' is missing"]),
-        (LOW, "acme/orders/0x80000000_0xffffffff", ["line 4", "acme/orders/0x80000000_0xffffffff is there twice"]),
+        (LOW, "acme/orders/0x80000000_0xffffffff", ["line 4", "acme/orders/0x80000000_0xffffffff appears twice"]),
         (LOW, "acme/orders/0x00000000_0x70000000", ["acme/orders", "a gap from 0x70000000 to 0x80000000"]),
         (LOW, "acme/orders/0x00000000_0x90000000", ["acme/orders", "an overlap at 0x80000000_0xffffffff"]),
         (LOW, "acme/orders/0x10000000_0x80000000", ["acme/orders", "a gap from 0x00000000 to 0x10000000"]),
@@ -171,7 +171,7 @@ def test_line_numbers_count_blank_lines(files: Files) -> None:
     ("old", "new", "words"),
     [
         ("cpu_usage", "cpu_used", ["brokers.csv", "unknown column 'cpu_used'"]),
-        ("b1:8080", "b2:8080", ["line 3", "broker b2:8080 is there twice"]),
+        ("b1:8080", "b2:8080", ["line 3", "broker b2:8080 appears twice"]),
         ("b1:8080", "b1", ["line 3", "host:port", "b1"]),
         ("b1:8080", "", ["line 3", "broker_id is empty"]),
         ("10.5", "-10.5", ["line 3", "cpu_usage is negative"]),
@@ -191,7 +191,7 @@ def test_brokers_file_is_refused_by_line(files: Files, old: str, new: str, words
     [
         ("{", ["policies.json", "not JSON"]),
         ("[]", ["policies.json", "not an object"]),
-        ('{"isolation": {}, "isolation": {}}', ["'isolation' is there twice"]),
+        ('{"isolation": {}, "isolation": {}}', ["'isolation' appears twice"]),
         ('{"Isolation": {}}', ["unknown key 'Isolation'"]),
         ('{"isolation": []}', ["isolation is not an object"]),
         ('{"isolation": {"pool": {"namespaces": ["a/b"]}}}', ["'pool'", "primary"]),

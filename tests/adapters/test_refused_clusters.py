@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from evenkeel.adapters.cluster_kind import EXTENSIBLE_CLASS, MODULAR_CLASS, RUNTIME_PATH
-from evenkeel.adapters.cluster_reader import REREAD_PAUSES_S, read_cluster
-from evenkeel.adapters.extensible_reader import METRICS_PATH, TOPICS_PATH
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.snapshots import SnapshotStore
+from evenkeel.adapters.cluster.kind import EXTENSIBLE_CLASS, MODULAR_CLASS
+from evenkeel.adapters.cluster.load_reports import METRICS_PATH, TOPICS_PATH
+from evenkeel.adapters.cluster.reader import REREAD_PAUSES_S, read_cluster
+from evenkeel.adapters.cluster.runtime_configuration import RUNTIME_PATH
+from evenkeel.adapters.lake.snapshots import SnapshotStore
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.errors import EvenkeelError, InputError, UnavailableError
 from evenkeel.model.settings import Settings
 from support.znodes import (
@@ -67,7 +68,14 @@ def snapshot(cluster: RecordedCluster, lake: Path, taken_at: datetime = SMALL_TA
 
 EXTENSIBLE_CASES: dict[str, tuple[Break, list[str]]] = {
     "no brokers": (lambda c: drop(c, "/loadbalance"), ["no broker is registered under /loadbalance/brokers"]),
-    "unknown cluster": (lambda c: drop(c, "/admin/clusters"), ["'lab'", "/admin/clusters"]),
+    "unknown cluster": (
+        lambda c: drop(c, "/admin/clusters"),
+        ["no clusters under /admin/clusters"],
+    ),
+    "misspelt cluster": (
+        lambda c: (drop(c, "/admin/clusters/lab"), c.tree.put("/admin/clusters/lap", {})),
+        ["no cluster 'lab' under /admin/clusters"],
+    ),
     "mixed managers": (
         lambda c: change(c, B1, loadManagerClassName=MODULAR_CLASS),
         ["b1:8080", MODULAR_CLASS, "b2:8080", EXTENSIBLE_CLASS],
@@ -77,13 +85,16 @@ EXTENSIBLE_CASES: dict[str, tuple[Break, list[str]]] = {
         ["b1:8080", "my.Manager"],
     ),
     "mixed views": (
-        lambda c: c.http.answers.update({f"http://b2:8080{RUNTIME_PATH}": {}}),
+        lambda c: c.http.answers.update({f"http://b2:8080{RUNTIME_PATH}": {"clusterName": "lab"}}),
         ["service-unit table view is mixed", "b1:8080", "b2:8080", "ServiceUnitStateTableViewImpl"],
     ),
     "unknown view": (
         lambda c: c.http.answers.update(
             {
-                f"http://b{n}:8080{RUNTIME_PATH}": {"loadManagerServiceUnitStateTableViewClassName": "my.View"}
+                f"http://b{n}:8080{RUNTIME_PATH}": {
+                    "clusterName": "lab",
+                    "loadManagerServiceUnitStateTableViewClassName": "my.View",
+                }
                 for n in (1, 2)
             }
         ),
@@ -201,6 +212,14 @@ EXTENSIBLE_CASES: dict[str, tuple[Break, list[str]]] = {
 }
 
 MODULAR_CASES: dict[str, tuple[Break, list[str]]] = {
+    "other cluster's broker": (
+        lambda c: c.http.answers[f"http://b2:8080{RUNTIME_PATH}"].update(clusterName="prod"),
+        ["b2:8080", "'prod'", "'lab'"],
+    ),
+    "no broker names its cluster": (
+        lambda c: c.http.answers.update({f"http://b{n}:8080{RUNTIME_PATH}": {} for n in (1, 2)}),
+        ["b1:8080 does not say which cluster it belongs to"],
+    ),
     "owner node is not JSON": (
         lambda c: c.tree.put(f"/namespace/acme/orders/{LOW}", b"b1"),
         [f"/namespace/acme/orders/{LOW}", "not JSON"],
@@ -271,8 +290,11 @@ def test_contradictions_are_looked_at_again_before_they_are_refused(tmp_path: Pa
     assert tuple(cluster.pauses_s) == REREAD_PAUSES_S
 
 
-def test_cluster_of_which_no_broker_answers_is_unavailable(tmp_path: Path) -> None:
-    cluster = small_extensible()
+@pytest.mark.parametrize("small", [small_extensible, small_modular])
+def test_cluster_of_which_no_broker_answers_is_unavailable(
+    small: Callable[[], RecordedCluster], tmp_path: Path
+) -> None:
+    cluster = small()
     cluster.http.answers.clear()
     error = snapshot(cluster, tmp_path)
     assert isinstance(error, UnavailableError)

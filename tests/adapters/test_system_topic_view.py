@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from evenkeel.adapters.broker_http import HttpAnswer
-from evenkeel.adapters.json_documents import JsonObject
-from evenkeel.adapters.registrations import Registration
-from evenkeel.adapters.system_topic_view import ATTEMPTS, SystemTopicClusterView
-from evenkeel.adapters.zookeeper import ZooKeeperSession
+from evenkeel.adapters.brokers.broker_http import HttpAnswer
+from evenkeel.adapters.cluster.json_documents import JsonObject
+from evenkeel.adapters.cluster.registrations import Registration
+from evenkeel.adapters.cluster.views import OWNERS_ATTEMPTS, SystemTopicClusterView
+from evenkeel.adapters.zookeeper.session import ZooKeeperSession
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import UnavailableError
 from evenkeel.model.service_unit import ServiceUnitState
@@ -80,9 +80,9 @@ def test_silent_broker_matters_only_where_it_might_own_the_bundle() -> None:
     brokers = Brokers({"a:1": [X], "b:2": None})
     assert brokers.view().look([X])[X].owner == "a:1"
     assert brokers.pauses == []
-    with pytest.raises(UnavailableError, match="broker b:2 does not tell which bundles it owns"):
+    with pytest.raises(UnavailableError, match="broker b:2 does not list the bundles it owns"):
         brokers.view().look([X, Y])
-    assert len(brokers.pauses) == ATTEMPTS - 1
+    assert len(brokers.pauses) == OWNERS_ATTEMPTS - 1
 
 
 def test_broker_that_is_deregistered_meanwhile_is_asked_no_more() -> None:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.plan import Step, digest_rows
 from support import small_plan
 from support.commands import evenkeel
 from support.small_cluster import B01, B02, B03
-from support.small_plan import FIRST, step
+from support.small_plan import CURVE, FIRST, POOL, REPLAY, step
 
 OTHER = "shop/orders/0x40000000_0x80000000"
-CURVE = [
-    {"moves": 0, "sessions": 0, "client_seconds": 0.0, "worst": 2.0},
-    {"moves": 1, "sessions": 10, "client_seconds": 7.0, "worst": 1.333},
-]
-POOL = {"pool": B01, "reaches_band": False, "limited_by": "giant-bundle", "advice": ["splitting [shop]/big helps"]}
-PEER = {
-    "strategy": "threshold-shedder",
-    "unloads": 9,
-    "repeat_unloads": 3,
-    "worst_after": 1.5,
-    "client_seconds": 63.5,
-    "stopped_because": "all are alike",
-}
 
 
 def store(lake: Path, steps: Sequence[Step], **changes: Any) -> str:
@@ -92,22 +81,25 @@ def test_plans_of_two_clusters_are_refused_with_a_sentence(lake: Path) -> None:
 
 
 def test_show_tells_curve_pools_and_what_pulsar_would_have_done(lake: Path) -> None:
-    plan_id = store(lake, [step()], curve=CURVE, pools=[POOL], counterfactual=[PEER])
+    plan_id = store(lake, [step()], curve=CURVE, pools=(POOL,), counterfactual=(REPLAY,))
     answer = evenkeel("show", plan_id, "--lake", lake)
     assert answer.code == 0
     for expected in (
         "balance against moves",
         "1.333",
+        "1 move.",
+        "1 of 1 pool stays outside the band: a bundle is too big for any broker.",
         "pools: 0 of 1 inside the band",
         "limited by giant-bundle",
-        "splitting [shop]/big helps",
+        "splitting [shop]/big lets the band be reached",
         "threshold-shedder",
-        "63.5",
-        "stops: all are alike",
+        "64",
+        "stops: no broker is 10 points above the mean",
     ):
         assert expected in answer.out
     document = evenkeel("show", plan_id, "--lake", lake, "--json").document
-    assert (document["curve"], document["pools"], document["counterfactual"]) == (CURVE, [POOL], [PEER])
+    shown = (document["curve"], document["pools"], document["counterfactual"])
+    assert shown == tuple(json.loads(json.dumps([asdict(row) for row in rows])) for rows in (CURVE, [POOL], [REPLAY]))
 
 
 def test_show_of_a_plan_without_them_is_quiet_about_them(lake: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from support.commands import evenkeel
 from support.waiting import eventually
 
+pytestmark = pytest.mark.airflow
+
 DEMO_DEADLINE_S = 600.0
 
 
@@ -27,6 +29,10 @@ def test_demo_realises_what_it_planned_and_leaves_nothing_running(tmp_path: Path
     result = demo.document
     assert result["passed"] is True
     assert result["planned"] == result["settled"] > 0
-    assert result["brokers_outside_band"] == []
+    # The verdict is from measured load: whoever is outside the band, or silent, is named in a sentence.
+    said = "\n".join(result["findings"])
+    assert "The busiest broker is now " in said
+    assert all(name in said for name in (*result["brokers_outside_band"], *result["silent_brokers"]))
+    assert bool(result["brokers_outside_band"]) == ("above" in said)
     assert Path(result["report"].removeprefix("file://")).read_text().startswith("<!doctype html>")
     assert eventually(lambda: not processes_below(tmp_path)), processes_below(tmp_path)

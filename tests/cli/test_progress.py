@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from evenkeel.cli.progress import Pace, following
+from evenkeel.cli.progress import following
+from evenkeel.execution.pace import Pace
 from evenkeel.model.run import StepResult, StepState
 from support.small_plan import step
 

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
-from support.commands import evenkeel
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
+from support.commands import UNSIGNED, evenkeel, live_options
 from support.fleets import running_fleet
+from support.waiting import eventually, scaled
 
-BENCH = Path(__file__).resolve().parents[1] / "data" / "bench"
+pytestmark = pytest.mark.spark
+
+BENCH = Path(__file__).resolve().parents[2] / "benchmarks" / "clusters"
 
 
 def judge(folder: Path, steps: Path) -> Any:
@@ -26,7 +29,7 @@ def judge(folder: Path, steps: Path) -> Any:
 
 def test_imported_cluster_is_planned_into_the_band_with_the_same_id_on_any_master(tmp_path: Path) -> None:
     folder, lake = tmp_path / "skew", tmp_path / "lake"
-    subprocess.run([sys.executable, str(BENCH / "gen_cluster.py"), "skew", "20", "960", "1", str(folder)], check=True)
+    subprocess.run([sys.executable, str(BENCH / "generate.py"), "skew", "20", "960", "1", str(folder)], check=True)
     imported = evenkeel(
         *("import", "--brokers", folder / "brokers.csv", "--bundles", folder / "bundles.csv"),
         *("--policies", folder / "policies.json", "--cluster", "skew", "--lake", lake, "--json"),
@@ -59,7 +62,7 @@ def test_running_cluster_goes_the_whole_way(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, pulsar_root: str, kind: str
 ) -> None:
     lake = ("--lake", tmp_path / "lake")
-    live = ("--zookeeper", zookeeper.connect_string, "--pulsar-root", pulsar_root)
+    live = live_options(zookeeper.connect_string, pulsar_root)
     with running_fleet(zookeeper, pulsar_root, load_manager=kind, brokers=6, bundles=192) as fleet:
         cluster = ("--cluster", fleet.settings.cluster)
         snapshot = evenkeel("snapshot", *live, *cluster, *lake, "--json")
@@ -69,10 +72,11 @@ def test_running_cluster_goes_the_whole_way(
         plan_id, planned = plan.document["plan_id"], plan.document["steps"]["transfers"]
         assert planned > 0
         assert evenkeel("check", plan_id, *lake, "--json").document["passed"] is True
-        assert evenkeel("approve", plan_id, *lake).code == 0
-        rehearsal = evenkeel("apply", plan_id, *live, *cluster, *lake, "--dry-run", "--json")
+        assert evenkeel("approve", plan_id, *lake, "--config", UNSIGNED).code == 0
+        rehearsal = evenkeel("apply", plan_id, *live, *cluster, *lake, "--dry-run", "--json", "--config", UNSIGNED)
+        assert rehearsal.code == 0, rehearsal.err
         assert rehearsal.document["proved"] == planned
-        run = evenkeel("apply", plan_id, *live, *cluster, *lake, "--json")
+        run = evenkeel("apply", plan_id, *live, *cluster, *lake, "--json", "--config", UNSIGNED)
         assert run.code == 0, run.err
         assert (run.document["settled"], run.document["state"]) == (planned, "done")
         verified = evenkeel("verify", run.document["run_id"], *live, *lake, "--json")
@@ -85,10 +89,10 @@ def test_running_cluster_goes_the_whole_way(
 def test_broker_without_a_fresh_report_blocks_the_plan_but_not_the_snapshot(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, pulsar_root: str, kind: str
 ) -> None:
-    settings = tmp_path / "evenkeel.toml"
-    settings.write_text("broker_load_data_ttl_in_seconds = 2.0\n")
+    settings = tmp_path / "settings.toml"
+    settings.write_text(f"broker_load_data_ttl_in_seconds = {scaled(2.0)}\n")
     lake = ("--lake", tmp_path / "lake", "--settings", settings)
-    live = ("--zookeeper", zookeeper.connect_string, "--pulsar-root", pulsar_root)
+    live = live_options(zookeeper.connect_string, pulsar_root)
     wishes = {"load_manager": kind, "brokers": 3, "bundles": 24, "report_interval_s": 0.2, "report_max_interval_s": 0.5}
     with running_fleet(zookeeper, pulsar_root, **wishes) as fleet:
         fleet.freeze_reports("b02.fleet:8080")
@@ -100,8 +104,7 @@ def test_broker_without_a_fresh_report_blocks_the_plan_but_not_the_snapshot(
             return answer.document
 
         missing = "brokers_without_report" if kind == "extensible" else "brokers_with_stale_report"
-        manifests = (taken() for _ in range(5))
-        assert any(manifest[missing] == ["b02.fleet:8080"] for manifest in manifests)
+        assert eventually(lambda: taken()[missing] == ["b02.fleet:8080"], within_s=30.0)
     plan = evenkeel("plan", *lake, *cluster, cwd=tmp_path)
     assert (plan.code, plan.out) == (1, "")
     assert "the gate blocks snapshot" in plan.err

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.connection import ClusterConnection
 from support.fleets import running_fleet
 from support.scenes import Scene

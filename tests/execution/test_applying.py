@@ -12,27 +12,28 @@ from typing import Any
 
 import pytest
 
-from evenkeel.adapters.cluster_view import ZooKeeperClusterView
-from evenkeel.adapters.draining import Draining
-from evenkeel.adapters.guarded_writer import Journal
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.adapters.pulsar_admin import PulsarAdmin
-from evenkeel.adapters.snapshots import SnapshotStore
-from evenkeel.adapters.zookeeper import ZooKeeperSession
-from evenkeel.execution.departures import Departures
+from evenkeel.adapters.brokers.admin_api import PulsarAdmin
+from evenkeel.adapters.cluster.views import ZooKeeperClusterView
+from evenkeel.adapters.fencing.directives import Draining
+from evenkeel.adapters.fencing.journal import Journal
+from evenkeel.adapters.fencing.step_writers import TransactionWriter
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.snapshots import SnapshotStore
+from evenkeel.adapters.zookeeper.session import ZooKeeperSession
+from evenkeel.execution.run import Run
+from evenkeel.model.directives import Directive
 from evenkeel.model.errors import InputError, NotDoneError, RefusedError, UnavailableError
-from evenkeel.model.moments import parse_time
-from evenkeel.model.orders import Order
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.model.snapshot import Broker, LoadManager
-from evenkeel.stages.apply import apply_plan
+from evenkeel.model.timestamps import parse_time
 from evenkeel.stages.snapshot import take_snapshot
 from evenkeel.stages.verify import verify_run
-from support.cutting_proxy import CuttingProxy
+from support.approvals import apply_plan
 from support.plans import make_transfers, rows, store_plan
+from support.proxies import CuttingProxy
 from support.scenes import SETTINGS, Scene
-from support.waiting import eventually
+from support.waiting import eventually, scaled
 
 KINDS = ("extensible", "modular")
 
@@ -63,15 +64,16 @@ def test_second_run_of_a_plan_repeats_nothing(stage: Callable[..., Scene], kind:
     path = f"{scene.connection.pulsar_root}/admin/configuration"
     before = scene.client.exists(path)
     second = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
-    assert second.epoch == first.epoch + 1
+    assert second.run_id == first.run_id
+    assert second.detail == f"already applied by run {first.run_id}: nothing to do"
     assert all("by an earlier run" in result.detail for result in second.results)
-    assert second.count(StepState.SETTLED) == 3
+    assert (second.count(StepState.SETTLED), second.count_own(StepState.SETTLED)) == (3, 0)
     assert {entry["epoch"] for entry in scene.journal(plan_id)} == {first.epoch}
     assert scene.client.exists(path) == before
 
 
 def test_step_is_one_transaction_whose_record_follows_the_state_machine(stage: Callable[..., Scene]) -> None:
-    scene = stage(hand_over_delay_s=30.0)
+    scene = stage(hand_over_delay_s=scaled(30.0))
     settings = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
     plan_id = scene.plan(1)
     run = apply_plan(scene.lake, plan_id, scene.connection, settings)
@@ -86,7 +88,7 @@ def test_step_is_one_transaction_whose_record_follows_the_state_machine(stage: C
 
 
 def test_deadline_stops_the_line_and_leaves_the_bundle_alone(stage: Callable[..., Scene]) -> None:
-    scene = stage(hand_over_delay_s=30.0)
+    scene = stage(hand_over_delay_s=scaled(30.0))
     settings = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
     run = apply_plan(scene.lake, scene.plan(5), scene.connection, settings)
     assert run.state is RunState.STOPPED
@@ -97,7 +99,7 @@ def test_deadline_stops_the_line_and_leaves_the_bundle_alone(stage: Callable[...
 def test_open_step_of_a_dead_run_is_awaited_not_repeated(
     stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = stage(hand_over_delay_s=1.0)
+    scene = stage(hand_over_delay_s=scaled(1.0))
     plan_id = scene.plan(1)
 
     def crash(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
@@ -178,8 +180,8 @@ def test_broker_that_was_marked_for_draining_since_the_plan_receives_nothing(
     scene = stage(kind)
     plan_id = scene.plan(4)
     marked = str(PlanStore(scene.lake).load(plan_id).steps[0].destination)
-    with ZooKeeperSession(scene.connection.zookeeper, 2.0, 5.0) as session:
-        Draining(session, scene.connection).mark([marked], Order("operator", "2026-11-16T00:00:00Z", "maintenance"))
+    with ZooKeeperSession(scene.connection.zookeeper, 10.0, 10.0) as session:
+        Draining(session, scene.connection).mark([marked], Directive("operator", "2026-11-16T00:00:00Z", "maintenance"))
     state, results, detail = scene.apply(plan_id)
     assert state is RunState.DONE, detail
     for result in results:
@@ -203,10 +205,8 @@ def test_step_that_got_lost_on_its_way_is_proved_anew(
     scene = stage()
     plan_id = scene.plan(1)
     proofs: list[int] = []
-    prove = Departures._prove
-    monkeypatch.setattr(
-        Departures, "_prove", lambda departures, batch: proofs.append(len(batch)) or prove(departures, batch)
-    )
+    prove = Run._prove
+    monkeypatch.setattr(Run, "_prove", lambda run, batch: proofs.append(len(batch)) or prove(run, batch))
     with CuttingProxy(scene.connection.zookeeper) as proxy:
         proxy.lose_answer_to(b"Releasing", swallow=True)
         through_proxy = dataclasses.replace(scene.connection, zookeeper=proxy.connect_string)
@@ -223,7 +223,7 @@ def test_step_that_gets_lost_again_and_again_stops_the_run(
     plan_id = scene.plan(1)
     lost = NotDoneError("the step got lost", "see why")
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "write_each", lambda journal, writes: [lost] * len(writes))
+        patch.setattr(TransactionWriter, "begin", lambda writer, starts: {s.step.order: lost for s in starts})
         state, results, detail = scene.apply(plan_id)
     assert (state, results) == (RunState.STOPPED, [])
     assert "step 0 got lost 3 times on its way to ZooKeeper" in detail
@@ -297,7 +297,7 @@ def test_plan_for_another_kind_of_cluster_is_refused(stage: Callable[..., Scene]
 def test_lost_connection_drops_the_watches_and_the_step_still_settles(
     stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = stage(hand_over_delay_s=1.0)
+    scene = stage(hand_over_delay_s=scaled(1.0))
     plan_id = scene.plan(1)
     cut = []
     next_changes = ZooKeeperClusterView.next_changes
@@ -332,7 +332,7 @@ def test_intent_whose_call_was_never_made_is_called_by_the_next_run(
 ) -> None:
     scene = stage("modular")
     plan_id = scene.plan(1)
-    leave_an_intent(scene, plan_id, monkeypatch, "transfer")
+    leave_an_intent(scene, plan_id, monkeypatch, "unload")
     run = scene.run(plan_id, admin_call_timeout_s=1.0)
     assert (run.state, [r.state for r in run.results]) == (RunState.DONE, [StepState.SETTLED])
     assert [entry["epoch"] for entry in scene.journal(plan_id)] == [run.epoch]
@@ -343,7 +343,7 @@ def test_intent_whose_call_took_effect_without_a_lookup_is_driven_home_by_the_ne
 ) -> None:
     scene = stage("modular", clients_look_up_after_s=600.0)
     plan_id = scene.plan(1)
-    leave_an_intent(scene, plan_id, monkeypatch, "_drive_home")
+    leave_an_intent(scene, plan_id, monkeypatch, "take")
     run = scene.run(plan_id, admin_call_timeout_s=1.0)
     (result,) = run.results
     assert (run.state, result.state) == (RunState.DONE, StepState.SETTLED), result
@@ -356,18 +356,18 @@ def test_writer_that_was_stopped_between_intent_and_call_for_long_makes_no_call(
     scene = stage("modular")
     plan_id = scene.plan(1)
     quick = dataclasses.replace(SETTINGS, admin_call_timeout_s=1.0)
-    write_each = Journal.write_each
+    note_answers = Journal.note_answers
 
-    def write_and_sleep(journal: Journal, writes: Sequence[Any]) -> Any:
-        answers = write_each(journal, writes)
+    def note_and_sleep(journal: Journal, entries: Sequence[Any], answers: Sequence[Any]) -> Any:
+        refusals = note_answers(journal, entries, answers)
         time.sleep(1.5)
-        return answers
+        return refusals
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "write_each", write_and_sleep)
+        patch.setattr(Journal, "note_answers", note_and_sleep)
         first = apply_plan(scene.lake, plan_id, scene.connection, quick)
     assert (first.state, [r.state for r in first.results]) == (RunState.STOPPED, [StepState.INTENDED])
-    assert "could not be begun within 1 s" in first.detail
+    assert "was not sent: the 1 s for its step are over" in first.detail
     (result,) = first.results
     assert scene.fleet.owner_of(result.bundle) == result.source
     second = apply_plan(scene.lake, plan_id, scene.connection, quick)
@@ -375,7 +375,7 @@ def test_writer_that_was_stopped_between_intent_and_call_for_long_makes_no_call(
 
 
 def test_step_that_settled_after_its_run_gave_up_is_found_settled(stage: Callable[..., Scene]) -> None:
-    scene = stage(hand_over_delay_s=3.0)
+    scene = stage(hand_over_delay_s=scaled(3.0))
     plan_id = scene.plan(1)
     impatient = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
     first = apply_plan(scene.lake, plan_id, scene.connection, impatient)
@@ -389,19 +389,21 @@ def test_step_that_settled_after_its_run_gave_up_is_found_settled(stage: Callabl
 
 
 def test_step_that_was_given_up_and_is_still_in_flight_lets_nothing_else_begin(stage: Callable[..., Scene]) -> None:
-    scene = stage(hand_over_delay_s=6.0, in_flight_limit_s=60.0)
+    scene = stage(hand_over_delay_s=scaled(6.0), in_flight_limit_s=scaled(60.0))
     plan_id = scene.plan(3)
     impatient = dataclasses.replace(SETTINGS, step_deadline_s=1.0)
     for _ in range(2):
         run = apply_plan(scene.lake, plan_id, scene.connection, impatient)
         assert run.state is RunState.STOPPED
         assert [result.state for result in run.results] == [StepState.FAILED], "the canary has not landed"
-    last = apply_plan(scene.lake, plan_id, scene.connection, dataclasses.replace(SETTINGS, step_deadline_s=60.0))
+    last = apply_plan(
+        scene.lake, plan_id, scene.connection, dataclasses.replace(SETTINGS, step_deadline_s=scaled(60.0))
+    )
     assert (last.state, last.count(StepState.SETTLED)) == (RunState.DONE, 3), last
 
 
 def test_stopped_run_tells_of_the_steps_that_are_under_way(stage: Callable[..., Scene]) -> None:
-    scene = stage(hand_over_delay_s=30.0)
+    scene = stage(hand_over_delay_s=scaled(30.0))
     manifest = take_snapshot(scene.lake, scene.connection, SETTINGS)
     steps = [dataclasses.replace(step, wave=0) for step in make_transfers(scene.lake, manifest, 3)]
     impatient = dataclasses.replace(SETTINGS, step_deadline_s=1.0)

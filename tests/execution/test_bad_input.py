@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Self
 
 import pytest
 from kazoo.security import make_acl
 
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.adapters.step_writers import TransactionWriter
+from evenkeel.adapters.fencing.step_writers import TransactionWriter
+from evenkeel.adapters.lake.plans import PlanStore
 from evenkeel.model.errors import EvenkeelError, InputError, RefusedError, RunStoppedError
 from evenkeel.model.plan import Step
 from evenkeel.model.run import RunState
@@ -54,7 +53,7 @@ def test_malformed_record_is_refused_by_its_path_before_anything_is_written(scen
     plan_id = scene.plan(4)
     step = steps_of(scene, plan_id)[2]
     scene.client.set(bundle_path(scene, step), data)
-    sentence = f"{step.bundle} holds no service-unit record .*: let Pulsar's leader repair"
+    sentence = f"{step.bundle} is not a service-unit record .*: wait until Pulsar's leader repairs"
     assert_refused_untouched(scene, plan_id, InputError, sentence)
 
 
@@ -67,9 +66,13 @@ def test_foreign_names_beside_the_records_do_not_matter(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("000000", json.dumps({"schema_version": 99}).encode(), "has schema version 99, this library knows 1"),
+        (
+            "000000",
+            json.dumps({"schema_version": 99}).encode(),
+            "has schema version 99, this version of Evenkeel reads 1",
+        ),
         ("000000", b"\xffgarbage", "is not a journal entry"),
-        ("notes", b"{}", "steps/notes is no journal entry: remove what is not Evenkeel's"),
+        ("notes", b"{}", "steps/notes is not a journal entry: remove what Evenkeel did not write"),
     ],
 )
 def test_journal_of_another_version_is_refused_before_the_fence_is_taken(
@@ -84,15 +87,6 @@ def test_journal_of_another_version_is_refused_before_the_fence_is_taken(
     assert scene.client.exists(f"{scene.connection.home}/fence") is None
 
 
-def test_standing_of_another_version_is_refused_before_the_fence_is_taken(scene: Scene) -> None:
-    plan_id = scene.plan(2)
-    path = f"{scene.connection.home}/plans/{'9' * 64}"
-    scene.client.create(path, json.dumps({"schema_version": 7}).encode(), makepath=True)
-    with pytest.raises(InputError, match="has schema version 7, this library knows 1"):
-        scene.run(plan_id)
-    assert scene.client.exists(f"{scene.connection.home}/fence") is None
-
-
 def test_journal_entry_of_another_plan_is_refused(scene: Scene) -> None:
     first, second = scene.plan(1), scene.plan(3)
     scene.run(first)
@@ -102,7 +96,7 @@ def test_journal_entry_of_another_plan_is_refused(scene: Scene) -> None:
     scene.client.create(path, json.dumps(foreign).encode(), makepath=True)
     run = scene.run(second)
     assert (run.state, run.results) == (RunState.STOPPED, ())
-    assert "the journal's entry 1 is not of this plan" in run.detail
+    assert "journal entry 1 does not belong to this plan" in run.detail
 
 
 def test_missing_home_is_made(scene: Scene) -> None:
@@ -115,7 +109,7 @@ def test_home_that_must_not_be_written_is_refused(scene: Scene) -> None:
     plan_id = scene.plan(1)
     scene.client.create(scene.connection.evenkeel_root, b"", acl=READ_ONLY, makepath=True)
     before = versions(scene, plan_id)
-    with pytest.raises(RunStoppedError, match="access control forbids .*/evenkeel/.* to this user: give it the rights"):
+    with pytest.raises(RunStoppedError, match="forbids this user to write .*/evenkeel/.*: grant it permission"):
         scene.run(plan_id)
     assert versions(scene, plan_id) == before
 
@@ -124,7 +118,9 @@ def test_record_that_must_not_be_written_is_refused_before_anything_is_written(s
     plan_id = scene.plan(4)
     third = bundle_path(scene, steps_of(scene, plan_id)[2])
     scene.client.set_acls(third, READ_ONLY)
-    assert_refused_untouched(scene, plan_id, RunStoppedError, f"forbids this user to write {third}: give it the rights")
+    assert_refused_untouched(
+        scene, plan_id, RunStoppedError, f"forbids this user to write {third}: grant it permission"
+    )
 
 
 def test_switches_that_must_not_be_written_are_refused_before_anything_is_written(scene: Scene) -> None:
@@ -148,7 +144,7 @@ def test_rights_that_are_taken_away_in_mid_run_stop_it_at_the_step(
     before = versions(scene, plan_id)
     run = scene.run(plan_id)
     assert run.state is RunState.STOPPED
-    assert f"forbids this user to write {first}: give it the rights" in run.detail
+    assert f"forbids this user to write {first}: grant it permission" in run.detail
     assert versions(scene, plan_id) == before
     assert scene.journal(plan_id) == []
 
@@ -171,7 +167,7 @@ class LateDatetime(datetime):
 
 def test_clock_that_is_off_is_refused_before_anything_is_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     plan_id = scene.plan(2)
-    monkeypatch.setattr("evenkeel.adapters.broker_http.datetime", LateDatetime)
+    monkeypatch.setattr("evenkeel.adapters.brokers.broker_http.datetime", LateDatetime)
     assert_refused_untouched(
         scene,
         plan_id,
@@ -185,9 +181,9 @@ def test_clock_of_which_brokers_say_nothing_is_refused_by_the_fence_before_the_f
 ) -> None:
     plan_id = scene.plan(2)
     before = versions(scene, plan_id)
-    monkeypatch.setattr("evenkeel.adapters.broker_http._clock_offset_s", lambda *_: None)
-    real = time.time
-    monkeypatch.setattr("evenkeel.adapters.fence.time.time", lambda: real() - 60.0)
+    monkeypatch.setattr("evenkeel.adapters.brokers.broker_http._clock_offset_s", lambda *_: None)
+    late = timedelta(seconds=60)
+    monkeypatch.setattr("evenkeel.adapters.machine.SystemClock.now", lambda clock: datetime.now(UTC) - late)
     with pytest.raises(RefusedError, match="clock is .* s off ZooKeeper's, the limit is 5.0 s: synchronise the clocks"):
         scene.run(plan_id)
     assert versions(scene, plan_id) == before

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from evenkeel.adapters.cluster_view import ZooKeeperClusterView
+from evenkeel.adapters.cluster.views import ZooKeeperClusterView
 from evenkeel.execution.health import find_broker_fault, find_load_fault, find_unplanned_move, predict
 from evenkeel.model.observation import BundleView
 from evenkeel.model.plan import BrokerBalance, Step, StepKind
 from evenkeel.model.run import RunState, StepResult, StepState
 from evenkeel.model.service_unit import ServiceUnitState
-from evenkeel.stages.apply import apply_plan
 from evenkeel.stages.snapshot import take_snapshot
+from support.approvals import apply_plan
 from support.fleets import write_release
 from support.plans import make_transfers, store_plan
 from support.scenes import SETTINGS, Scene
@@ -45,7 +45,7 @@ STEP = Step(
     [
         ({"a:1": 10, "c:1": 30}, None),
         ({"a:1": 10, "c:1": 30, "new:1": 99}, None),
-        ({"a:1": 10}, "broker c:1 is not registered any more"),
+        ({"a:1": 10}, "broker c:1 is no longer registered"),
         (
             {"a:1": 11, "c:1": 30},
             "broker a:1 has restarted during the run: incarnation 11, it was 10",
@@ -102,7 +102,7 @@ def test_settled_bundle_that_another_hand_moves_on_stops_the_line(stage: Callabl
 
     run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS, on_progress=move_on)
     assert run.state is RunState.STOPPED
-    assert "was moved by another hand: it is Owned" in run.detail
+    assert "was moved by somebody else: it is Owned" in run.detail
     assert [result.order for result in run.results] == [0], "the canary's wave is the last one"
 
 
@@ -130,7 +130,7 @@ def test_cluster_without_a_leader_stops_the_line_also_when_the_plan_is_applied_a
     for _ in range(2):
         run = scene.run(plan_id)
         assert (run.state, len(run.results)) == (RunState.STOPPED, 1)
-        assert "no broker leads the cluster now" in run.detail
+        assert "the cluster has no leader now" in run.detail
 
 
 @pytest.mark.parametrize("kind", ["extensible", "modular"])

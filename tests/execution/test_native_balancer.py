@@ -7,22 +7,33 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenkeel.adapters.cluster_view import ZooKeeperClusterView
-from evenkeel.adapters.native_balancer import SWITCHES
-from evenkeel.adapters.runs import RunStore
+from evenkeel.adapters.cluster.views import ZooKeeperClusterView
+from evenkeel.adapters.fencing.native_balancer import SWITCHES
+from evenkeel.adapters.lake.runs import RunStore
+from evenkeel.model.policies import PolicyVersion
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.run_events import Decision
-from evenkeel.stages.apply import apply_plan
-from support.lost_sessions import decisions_of, expire, warnings_of
-from support.scenes import SETTINGS, SWITCHES_OF_FLEET, Scene
+from support.approvals import apply_plan
+from support.scenes import (
+    PAUSED,
+    SETTINGS,
+    SWITCHES_OF_FLEET,
+    Scene,
+    decisions_of,
+    die_in_mid_wave,
+    expire,
+    once_paused,
+    set_dynamic,
+    warnings_of,
+)
+from support.waiting import scaled
 
 SETTINGS_ONE_AT_A_TIME = dataclasses.replace(SETTINGS, in_flight_steps=1)
-PAUSED = dict.fromkeys(SWITCHES, "false")
 FORMER = {"loadBalancerSheddingEnabled": "true", "brokerDeleteInactiveTopicsEnabled": "false"}
 
 
@@ -54,7 +65,7 @@ def test_configuration_that_was_absent_is_absent_again(
     assert run.state is RunState.DONE, run
     assert PAUSED in seen
     assert scene.switches() is None
-    assert (scene.standing(plan_id).state, scene.standing(plan_id).switches) == (RunState.DONE, None)
+    assert (scene.status(plan_id).state, scene.status(plan_id).switches) == (RunState.DONE, None)
     decisions = [event.decision for event in RunStore(scene.lake).read_events(run.run_id)]
     assert decisions.count(Decision.PAUSED) >= 1
 
@@ -92,19 +103,12 @@ def test_switch_that_another_hand_changed_meanwhile_is_left_with_a_warning(
     scene = stage()
     scene.client.set(scene.switches_path, json.dumps(FORMER).encode())
     plan_id = scene.plan(1)
-    waits = ZooKeeperClusterView.next_changes
-
-    def meddle(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
-        values = {**(scene.switches() or {}), "loadBalancerAutoBundleSplitEnabled": "true"}
-        scene.client.set(scene.switches_path, json.dumps(values).encode())
-        return waits(view, timeout_s)
-
-    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", meddle)
+    once_paused(scene, monkeypatch, lambda view: set_dynamic(scene, loadBalancerAutoBundleSplitEnabled="true"))
     run = scene.run(plan_id)
     assert scene.switches() == {**FORMER, "loadBalancerAutoBundleSplitEnabled": "true"}
     warned = [e.detail for e in RunStore(scene.lake).read_events(run.run_id) if e.decision is Decision.WARNED]
     assert warned == [
-        "loadBalancerAutoBundleSplitEnabled was changed to true by another hand meanwhile, and is left so"
+        "loadBalancerAutoBundleSplitEnabled was changed to true by somebody else during the run; it stays so"
     ]
 
 
@@ -118,28 +122,16 @@ def test_next_run_of_any_plan_gives_back_what_a_dead_one_left(
     else:
         scene.client.set(scene.switches_path, json.dumps(former).encode())
     first, second = scene.plan(2), scene.plan(5)
-    die_in_mid_wave(scene, first, monkeypatch)
+    die_in_mid_wave(scene, first)
     assert scene.switches() == {**(former or {}), **PAUSED}
-    assert scene.standing(first).state is RunState.RUNNING
+    assert scene.status(first).state is RunState.RUNNING
     run = scene.run(second)
     assert run.state is RunState.DONE, run.detail
     assert scene.switches() == former
-    assert scene.standing(first).state is RunState.LOST
+    assert scene.status(first).state is RunState.LOST
     assert scene.run(first).state is RunState.DONE
     assert scene.switches() == former
-    assert scene.standing(first).state is RunState.DONE
-
-
-def die_in_mid_wave(scene: Scene, plan_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apply a plan in a process that is killed while its first step is under way."""
-    child = os.fork()
-    if child == 0:
-        ZooKeeperClusterView.next_changes = lambda view, timeout_s: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,method-assign,return-value]
-        try:
-            apply_plan(scene.lake, plan_id, scene.connection, SETTINGS)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert scene.status(first).state is RunState.DONE
 
 
 def test_pausing_can_be_switched_off(
@@ -176,7 +168,10 @@ def test_signal_ends_a_run_in_order(stage: Callable[..., Scene], monkeypatch: py
     monkeypatch.setattr(ZooKeeperClusterView, "next_changes", send_once)
     former = signal.getsignal(signal.SIGTERM)
     run = scene.run(plan_id)
-    assert (run.state, run.detail) == (RunState.STOPPED, "the run was told to stop: run it again to go on")
+    assert (run.state, run.detail) == (
+        RunState.STOPPED,
+        "the run was told to stop: run the same command again to go on",
+    )
     assert [result.state for result in run.results] == [StepState.SETTLED], "the step under way was waited for"
     assert scene.switches() == SWITCHES_OF_FLEET
     assert scene.client.exists(f"{scene.connection.home}/writer") is None
@@ -185,8 +180,25 @@ def test_signal_ends_a_run_in_order(stage: Callable[..., Scene], monkeypatch: py
     assert (again.state, again.count(StepState.SETTLED)) == (RunState.DONE, 6)
 
 
+def test_signal_before_the_first_step_lets_none_begin(
+    stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = stage()
+    plan_id = scene.plan(2)
+    compares = ZooKeeperClusterView.changed_policies
+
+    def send(view: ZooKeeperClusterView, planned: Mapping[str, PolicyVersion | None]) -> Sequence[str]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return compares(view, planned)
+
+    monkeypatch.setattr(ZooKeeperClusterView, "changed_policies", send)
+    run = scene.run(plan_id)
+    assert (run.state, run.results) == (RunState.STOPPED, ()), "whoever asks it to stop does not wait for steps"
+    assert scene.switches() == SWITCHES_OF_FLEET
+
+
 def test_window_that_ends_in_mid_wave_lets_no_further_step_begin(stage: Callable[..., Scene]) -> None:
-    scene = stage(hand_over_delay_s=1.0)
+    scene = stage(hand_over_delay_s=scaled(1.0))
     plan_id = scene.plan(8)
     until = datetime.now(UTC) + timedelta(seconds=2.5)
     run = apply_plan(scene.lake, plan_id, scene.connection, SETTINGS_ONE_AT_A_TIME, until=until)
@@ -213,23 +225,6 @@ def test_run_that_changed_no_switch_does_not_tell_that_it_gave_one_back(stage: C
     assert Decision.RESTORED not in told
 
 
-def once_paused(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, deed: Callable[[ZooKeeperClusterView], object]
-) -> list[bool]:
-    """Do something, once, while Pulsar's switches are off and a step is under way."""
-    done: list[bool] = []
-    waits = ZooKeeperClusterView.next_changes
-
-    def wait_and_meddle(view: ZooKeeperClusterView, timeout_s: float) -> frozenset[str]:
-        if not done and PAUSED.items() <= (scene.switches() or {}).items():
-            done.append(True)
-            deed(view)
-        return waits(view, timeout_s)
-
-    monkeypatch.setattr(ZooKeeperClusterView, "next_changes", wait_and_meddle)
-    return done
-
-
 @pytest.mark.parametrize("kind", ["extensible", "modular"])
 @pytest.mark.parametrize("deleted", ["", "/plans"])
 def test_switches_come_back_although_somebody_deletes_evenkeels_own_nodes(
@@ -244,10 +239,10 @@ def test_switches_come_back_although_somebody_deletes_evenkeels_own_nodes(
     assert (done, run.state) == ([True], RunState.STOPPED)
     assert scene.switches() == FORMER
     (warning,) = warnings_of(scene, run)
-    assert warning.startswith(f"the standing of plan {plan_id[:12]} was deleted while its run was under way")
+    assert warning.startswith(f"the status of plan {plan_id[:12]} was deleted during its run")
     assert decisions_of(scene, run).count(Decision.RESTORED) == 1
-    standing = scene.standing(plan_id)
-    assert (standing.state, standing.switches) == (RunState.STOPPED, None)
+    status = scene.status(plan_id)
+    assert (status.state, status.switches) == (RunState.STOPPED, None)
     assert scene.client.exists(f"{scene.connection.home}/writer") is None
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: the plan's standing, the audit record, counts, and no journal for ever."""
+"""What a run leaves behind: the plan's status, the audit record, counts, and no journal for ever."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from evenkeel.adapters.kill_switch import KillSwitch
-from evenkeel.adapters.runs import RunStore
-from evenkeel.adapters.zookeeper import ZooKeeperSession
+from evenkeel.adapters.fencing.directives import KillSwitch
+from evenkeel.adapters.lake.runs import RunStore
+from evenkeel.adapters.zookeeper.session import ZooKeeperSession
+from evenkeel.model.directives import Directive
 from evenkeel.model.errors import InputError
-from evenkeel.model.orders import Order
-from evenkeel.model.run import PlanStanding, RunState, StepResult, StepState
+from evenkeel.model.run import PlanStatus, RunState, StepResult, StepState
 from evenkeel.model.run_events import Decision, RunEvent, decode_events, encode_events, rebuild_run
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from evenkeel.stages.apply import apply_plan
+from support.approvals import apply_plan
 from support.scenes import SETTINGS, Scene
 
 OLD = "0" * 64
@@ -52,7 +52,7 @@ def test_run_whose_events_break_off_counts_as_lost(stage: Callable[..., Scene]) 
     run = scene.run(scene.plan(3))
     events = RunStore(scene.lake).read_events(run.run_id)
     assert rebuild_run(events[:-1]).state is RunState.LOST
-    with pytest.raises(InputError, match="do not tell how a run began"):
+    with pytest.raises(InputError, match="has no start of a run"):
         rebuild_run(events[1:])
 
 
@@ -73,19 +73,19 @@ def test_every_decision_is_a_log_line_and_a_count(
     assert all(f"plan={run.plan_id[:12]}" in line for line in lines)
     path = f"runs/{run.run_id}/metrics.prom"
     metrics = scene.lake.read(path).decode()
-    assert f'evenkeel_decisions_total{{decision="settled",kind="transfer",plan="{run.plan_id[:12]}"}} 3' in metrics
+    assert f'evenkeel_decisions_total{{cluster="{run.cluster}",decision="settled",kind="transfer"}} 3' in metrics
 
 
-def test_standing_tells_who_how_far_and_how_it_ended(stage: Callable[..., Scene]) -> None:
+def test_status_tells_who_how_far_and_how_it_ended(stage: Callable[..., Scene]) -> None:
     scene = stage()
     plan_id = scene.plan(3)
-    during: list[PlanStanding] = []
+    during: list[PlanStatus] = []
     run = apply_plan(
-        scene.lake, plan_id, scene.connection, SETTINGS, on_progress=lambda _: during.append(scene.standing(plan_id))
+        scene.lake, plan_id, scene.connection, SETTINGS, on_progress=lambda _: during.append(scene.status(plan_id))
     )
     assert {(s.state, s.epoch) for s in during} == {(RunState.RUNNING, run.epoch)}
     assert all(s.switches is not None for s in during)
-    after = scene.standing(plan_id)
+    after = scene.status(plan_id)
     assert (after.state, after.switches, after.counts) == (RunState.DONE, None, {"planned": 3, "settled": 3})
     assert after.holder == during[0].holder != ""
 
@@ -95,7 +95,7 @@ def test_journal_of_a_plan_that_ended_long_ago_is_removed_and_younger_ones_stay(
     first = scene.plan(1)
     scene.run(first)
     home = scene.connection.home
-    old = dataclasses.replace(scene.standing(first), plan_id=OLD, at_ms=scene.standing(first).at_ms - 31 * 86_400_000)
+    old = dataclasses.replace(scene.status(first), plan_id=OLD, at_ms=scene.status(first).at_ms - 31 * 86_400_000)
     scene.client.create(f"{home}/plans/{OLD}", old.encode())
     for number in range(250):
         scene.client.create(f"{home}/plans/{OLD}/steps/{number:06d}", b"{}", makepath=True)
@@ -116,7 +116,7 @@ def test_kill_switch_in_mid_wave_stops_the_run_by_name(stage: Callable[..., Scen
     def pull(result: StepResult) -> None:
         if result.order == 1:
             with ZooKeeperSession(scene.connection.zookeeper, 5.0, 5.0) as session:
-                KillSwitch(session, scene.connection).pull(Order("ada", "2026-01-01T00:00:00Z", "pager went off"))
+                KillSwitch(session, scene.connection).pull(Directive("ada", "2026-01-01T00:00:00Z", "pager went off"))
             written.append(scene.client.exists(f"{scene.connection.home}/fence").version)
 
     one_by_one = dataclasses.replace(SETTINGS, in_flight_steps=1)
@@ -128,5 +128,5 @@ def test_kill_switch_in_mid_wave_stops_the_run_by_name(stage: Callable[..., Scen
     assert len(begun) == 2
     assert len(scene.journal(plan_id)) == 2
     assert scene.switches() == {"loadBalancerSheddingEnabled": "true"}, "the switch forbids steps, not clearing up"
-    assert (scene.standing(plan_id).state, scene.standing(plan_id).switches) == (RunState.STOPPED, None)
+    assert (scene.status(plan_id).state, scene.status(plan_id).switches) == (RunState.STOPPED, None)
     assert scene.client.exists(f"{scene.connection.home}/writer") is None

@@ -8,17 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.adapters.runs import RunStore
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.runs import RunStore
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.errors import RunStoppedError
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.run_events import Decision, rebuild_run
 from evenkeel.model.service_unit import ServiceUnitRecord
-from evenkeel.stages.apply import apply_plan
-from support.cutting_proxy import CuttingProxy
-from support.lost_sessions import decisions_of, expire, meddle
-from support.scenes import SETTINGS, SWITCHES_OF_FLEET, Scene
+from support.approvals import apply_plan
+from support.proxies import CuttingProxy
+from support.scenes import SETTINGS, SWITCHES_OF_FLEET, Scene, decisions_of, expire, meddle
 from support.waiting import eventually
 
 
@@ -39,14 +38,14 @@ def test_lost_session_ends_the_run_and_the_next_one_goes_on_after_safe_mode(
         assert meddle(patch, 1, expire) == []
         first = scene.run(plan_id)
     assert first.state is RunState.LOST
-    assert "has expired: see that ZooKeeper is well" in first.detail
+    assert "has expired: check that ZooKeeper is healthy" in first.detail
     assert Decision.SESSION_LOST in decisions_of(scene, first)
     second = scene.run(plan_id, safe_mode_wait_s=1.0)
     assert (second.state, second.count(StepState.SETTLED)) == (RunState.DONE, 5), second
     assert second.epoch == first.epoch + 1
     assert Decision.WAITED in decisions_of(scene, second)
     require_each_step_once(scene, plan_id)
-    third = scene.run(plan_id)
+    third = scene.run(scene.plan(1))
     assert Decision.WAITED not in decisions_of(scene, third), "the last writer before this one ended well"
 
 
@@ -74,7 +73,7 @@ def test_run_that_loses_too_many_sessions_ends_resumable(
     with monkeypatch.context() as patch:
         meddle(patch, 100, expire)
         run = scene.run(plan_id, session_expired_policy="reconnect", session_expired_retries=1)
-    assert (run.state, run.epoch) == (RunState.LOST, 3), "two sessions for steps, a third one to clear up"
+    assert (run.state, run.epoch) == (RunState.LOST, 3), "two sessions for steps, a third one for teardown"
     assert scene.switches() == SWITCHES_OF_FLEET
     again = scene.run(plan_id)
     assert (again.state, again.count(StepState.SETTLED)) == (RunState.DONE, 4)

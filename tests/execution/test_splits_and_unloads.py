@@ -15,7 +15,7 @@ from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.run import RunState, StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 from evenkeel.stages.snapshot import take_snapshot
-from support.plans import make_transfers, store_plan
+from support.plans import make_split, make_transfers, make_unload, store_plan
 from support.scenes import SETTINGS, Scene
 from support.waiting import eventually
 
@@ -23,22 +23,6 @@ KINDS = ("extensible", "modular")
 BUNDLE = "t/n/0x00000000_0x40000000"
 LOWER, UPPER = "t/n/0x00000000_0x20000000", "t/n/0x20000000_0x40000000"
 CUT = 0x20000000
-
-
-def make_split(step: Step) -> Step:
-    """A split of the bundle that a transfer would move."""
-    part = BundleName.parse(step.bundle).range
-    return dataclasses.replace(
-        step,
-        kind=StepKind.SPLIT,
-        destination=None,
-        destination_incarnation=None,
-        split_boundary=(part.lower + part.upper) // 2,
-    )
-
-
-def make_unload(step: Step) -> Step:
-    return dataclasses.replace(step, kind=StepKind.UNLOAD, destination=None, destination_incarnation=None)
 
 
 def plan_split_and_move(scene: Scene) -> tuple[str, Step, Step]:
@@ -78,7 +62,7 @@ def test_split_writes_one_record_with_two_children_and_no_destination(stage: Cal
 
 
 def scene_events(scene: Scene, run_id: str) -> list[object]:
-    from evenkeel.adapters.runs import RunStore
+    from evenkeel.adapters.lake.runs import RunStore
 
     return RunStore(scene.lake).read_events(run_id)  # type: ignore[return-value]
 
@@ -111,7 +95,9 @@ def test_split_of_a_bundle_that_is_gone_is_skipped(
     scene.run(plan_id)
     manifest = take_snapshot(scene.lake, scene.connection, SETTINGS)
     run = scene.run(store_plan(scene.lake, manifest, [split]))
-    assert [(r.state, r.detail) for r in run.results] == [(StepState.SKIPPED, "the bundle is Init, not Owned")]
+    assert [(r.state, r.detail) for r in run.results] == [
+        (StepState.SKIPPED, f"the bundle was split at 0x{split.split_boundary:08x}")
+    ]
 
 
 # One step at a time, without a cluster.
@@ -158,14 +144,20 @@ GONE, FREE = ServiceUnitState.INIT, ServiceUnitState.FREE
     ("planned", "boundaries", "obstacle"),
     [
         (SPLIT, RING, None),
-        (SPLIT, RING | {CUT}, "the bundle is cut there already"),
-        (SPLIT, {0, 0xFFFFFFFF}, "the bundle is not among its namespace's bundles"),
-        (dataclasses.replace(SPLIT, split_boundary=0x40000000), RING, "the cut is not inside the bundle's range"),
-        (dataclasses.replace(SPLIT, split_boundary=None), RING, "the cut is not inside the bundle's range"),
-        (UNLOAD, (), None),
-        (dataclasses.replace(UNLOAD, destination="c:1"), (), "an unload has no destination"),
+        (SPLIT, RING | {CUT}, f"the bundle was split at 0x{CUT:08x}"),
+        (SPLIT, {0, 0xFFFFFFFF}, "the bundle is not one of its namespace's bundles"),
+        (
+            dataclasses.replace(SPLIT, split_boundary=0x40000000),
+            RING,
+            "the boundary is not inside the bundle's range",
+        ),
+        (dataclasses.replace(SPLIT, split_boundary=None), RING, "the boundary is not inside the bundle's range"),
+        (UNLOAD, RING, None),
+        (UNLOAD, (), "namespace t/n was deleted"),
+        (TRANSFER, RING | {0x100, 0x200}, "the bundle was split at 2 boundaries"),
+        (dataclasses.replace(UNLOAD, destination="c:1"), (), "an unload takes no destination"),
         (dataclasses.replace(TRANSFER, destination=None), (), "the transfer names no destination"),
-        (dataclasses.replace(TRANSFER, kind="merge"), (), "this version does not know a merge"),
+        (dataclasses.replace(TRANSFER, kind="merge"), (), "this version does not support steps of kind merge"),
     ],
 )
 def test_what_a_kind_of_step_needs_before_it(planned: Step, boundaries: set[int], obstacle: str | None) -> None:
@@ -174,7 +166,9 @@ def test_what_a_kind_of_step_needs_before_it(planned: Step, boundaries: set[int]
 
 def test_broker_that_is_being_drained_receives_nothing_and_may_give() -> None:
     proved = [(TRANSFER, ["c:1"]), (TRANSFER, ["a:1"]), (UNLOAD, ["a:1"])]
-    found = [find_obstacle(s, owned(BUNDLE, "a:1"), {"a:1": 10, "c:1": 30}, draining=marked) for s, marked in proved]
+    found = [
+        find_obstacle(s, owned(BUNDLE, "a:1"), {"a:1": 10, "c:1": 30}, RING, draining=marked) for s, marked in proved
+    ]
     assert found == ["broker c:1 is being drained", None, None]
 
 

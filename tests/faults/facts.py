@@ -40,7 +40,15 @@ class RunFacts:
     is_done: bool = True
     """Whether the last run of the plan said that it is done."""
     is_admin_call: bool = False
-    """Whether steps are admin calls with the journal around them, as for the modular load manager."""
+    """Whether steps are admin calls with the journal around them, as for all but the metadata-store view."""
+    has_records: bool = True
+    """Whether owners are service-unit records, as for both views of the extensible load manager."""
+    set_by_operator: Mapping[str, str] = field(default_factory=dict)
+    """Switches that an operator has set during the run, be it to the value that they had."""
+    policy_edits_ms: Sequence[int] = ()
+    """When policies were changed in a configuration store of their own, which this history is not about."""
+    clock_limit_ms: int | None = None
+    """By how much a record's time may be off ZooKeeper's; None where that is not judged."""
     max_steps: int = 5_000
     max_sessions: int | None = None
     start_zxid: int = 0

@@ -29,7 +29,7 @@ class History:
     @property
     def units(self) -> str:
         """Where the cluster keeps the owners of its bundles."""
-        return f"{self.facts.root}/{'namespace' if self.facts.is_admin_call else 'service_unit_state'}/"
+        return f"{self.facts.root}/{'service_unit_state' if self.facts.has_records else 'namespace'}/"
 
     @property
     def fence(self) -> str:
@@ -153,7 +153,7 @@ class History:
 
     def owner_at(self, bundle: str, zxid: int) -> str | None:
         """Who serves a bundle after a zxid."""
-        if not self.facts.is_admin_call:
+        if self.facts.has_records:
             record = self.record_at(bundle, zxid)
             return record.owner if record else None
         state = self.at(self.units + bundle, zxid)
@@ -208,7 +208,7 @@ class History:
     def is_there(self, bundle: str, zxid: int) -> bool:
         """Whether a bundle has an owner, or is on the way to one."""
         state = self.at(self.units + bundle, zxid)
-        return state is not None and (self.facts.is_admin_call or not is_gone(self.record_at(bundle, zxid)))
+        return state is not None and (not self.facts.has_records or not is_gone(self.record_at(bundle, zxid)))
 
     def _tells_the_owner(self, entry: EntryWrite) -> bool:
         """Whether a bundle was given to somebody after the first call for it, and the entry says to whom."""
@@ -219,7 +219,7 @@ class History:
         return any(f" {owner}" in told for owner in owners if owner is not None)
 
     def _is_at_rest(self, state: NodeState, step: Step | None) -> bool:
-        if self.facts.is_admin_call:
+        if not self.facts.has_records:
             # What is split, or unloaded, may stay without a node.
             return state.data is not None or (step is not None and not is_transfer(step))
         record = _try_decode(state.data, state.path) if state.data else None

@@ -177,6 +177,7 @@ class Maker:
             "switches_before": SWITCHES,
             "foreign_sessions": frozenset({OPERATOR}),
             "is_admin_call": self.is_admin_call,
+            "has_records": not self.is_admin_call,
             "max_steps": len(self.steps),
             "policy_paths": frozenset({f"{ROOT}/admin/clusters/fleet/namespaceIsolationPolicies"}),
             "start_zxid": 9,

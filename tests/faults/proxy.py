@@ -1,12 +1,4 @@
-"""A TCP proxy in front of ZooKeeper that cuts, stalls, refuses or holds, at a byte or at a moment of the writer's work.
-
-Moments are counted in requests of a kind (the third step's transaction), and in each there are four places:
-
-    before     the request is held: it has not reached the server
-    inside     half of its bytes have
-    after      the server has done it, the reply is held
-    done       the writer has the reply
-"""
+"""A TCP proxy in front of ZooKeeper that cuts, stalls, refuses or holds, at a byte or at a moment of a run."""
 
 from __future__ import annotations
 
@@ -15,97 +7,18 @@ import socket
 import struct
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from evenkeel.fleet.embedded_zookeeper import LOOPBACK
-from faults.frames import LENGTH, FrameKind, classify
+from evenkeel.local.embedded_zookeeper import LOOPBACK
+from faults.frames import LENGTH, RequestKind, classify
+from faults.moments import Phase, Script
 
 CONNECT_RESPONSE = struct.Struct(">iiqi")
 CONNECT_REQUEST = struct.Struct(">iqiqi16s?")
 CONNECT_TIMEOUT_S = 5.0
 NEW_SESSION_TIMEOUT_MS = 30_000
-
-
-class Phase(StrEnum):
-    """Where in the course of a request something happens."""
-
-    BEFORE = "before"
-    INSIDE = "inside"
-    AFTER = "after"
-    DONE = "done"
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A place in the course of a run: the n-th request of a kind, and where in it."""
-
-    kind: FrameKind
-    number: int
-    phase: Phase
-
-    def __str__(self) -> str:
-        return f"{self.phase} {self.kind} {self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class ByteMoment:
-    """A place in the stream: after so many bytes, to the server or from it."""
-
-    count: int
-    is_to_server: bool
-
-    def __str__(self) -> str:
-        return f"byte {self.count} {'to' if self.is_to_server else 'from'} the server"
-
-
-Action = Callable[["Connection", str], None]
-
-
-@dataclass(slots=True)
-class Script:
-    """What happens when; it happens once."""
-
-    moment: Moment | ByteMoment | None = None
-    action: Action = lambda connection, bundle: None
-    seen: Counter[FrameKind] = field(default_factory=Counter)
-    to_server_bytes: int = 0
-    from_server_bytes: int = 0
-    has_fired: bool = False
-    pace_s: float = 0.0
-    """How long every step's request is held, so that a wave takes its time."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def claims(self, kind: FrameKind) -> bool:
-        """Count a request, and say whether it is the one; only one thread is ever told yes."""
-        with self.lock:
-            self.seen[kind] += 1
-            wanted = self.moment
-            is_it = isinstance(wanted, Moment) and (wanted.kind, wanted.number) == (kind, self.seen[kind])
-            if not is_it or self.has_fired:
-                return False
-            self.has_fired = True
-            return True
-
-    def claims_bytes(self, count: int, is_to_server: bool) -> int | None:
-        """Count bytes; where the wanted one is among them, how many of them come before it."""
-        with self.lock:
-            before = self.to_server_bytes if is_to_server else self.from_server_bytes
-            if is_to_server:
-                self.to_server_bytes += count
-            else:
-                self.from_server_bytes += count
-            wanted = self.moment
-            if not isinstance(wanted, ByteMoment) or wanted.is_to_server != is_to_server or self.has_fired:
-                return None
-            if before + count < wanted.count:
-                return None
-            self.has_fired = True
-            return max(wanted.count - before, 0)
 
 
 class Connection:
@@ -116,6 +29,7 @@ class Connection:
         self.client = client
         self.upstream = upstream
         self.session: tuple[int, bytes] | None = None
+        self.is_configuration = proxy.is_configuration
         self.is_kept = False
         """Whether the client is kept when the server ends the connection; see `rehome`."""
         self._awaited: dict[int, tuple[Phase, str]] = {}
@@ -146,15 +60,14 @@ class Connection:
         is_first = True
         with contextlib.suppress(OSError):
             while (frame := _read_frame(self.client)) is not None:
-                kind, bundle = (FrameKind.OTHER, "") if is_first else classify(frame[LENGTH.size :])
+                kind, bundle = self._classify(frame, is_first)
                 is_first = False
-                if script.pace_s and kind is FrameKind.BEGIN:
+                if script.pace_s and kind in (RequestKind.STEP, RequestKind.INTENT):
                     time.sleep(script.pace_s)
-                if not script.claims(kind):
+                phase = script.claims(kind)
+                if phase is None:
                     self._send(frame, is_to_server=True)
                     continue
-                assert isinstance(script.moment, Moment)
-                phase = script.moment.phase
                 if phase in (Phase.AFTER, Phase.DONE):
                     (xid,) = LENGTH.unpack_from(frame, LENGTH.size)
                     self._awaited[xid] = (phase, bundle)
@@ -165,6 +78,12 @@ class Connection:
                 script.action(self, bundle)
                 self._send(frame[half:], is_to_server=True)
         self.cut()
+
+    def _classify(self, frame: bytes, is_first: bool) -> tuple[RequestKind, str]:
+        kind, bundle = (RequestKind.CONNECT, "") if is_first else classify(frame[LENGTH.size :])
+        if self.is_configuration and kind not in (RequestKind.CONNECT, RequestKind.OTHER):
+            return RequestKind.READ_CONFIGURATION_STORE, ""
+        return kind, bundle
 
     def _relay_replies(self, is_first: bool = True) -> None:
         upstream = self.upstream
@@ -204,9 +123,10 @@ class Connection:
 class Proxy:
     """Listens on a free port and relays to one server."""
 
-    def __init__(self, target: tuple[str, int], script: Script) -> None:
+    def __init__(self, target: tuple[str, int], script: Script, is_configuration: bool = False) -> None:
         self.target = target
         self.script = script
+        self.is_configuration = is_configuration
         self.flowing = threading.Event()
         self.flowing.set()
         self.is_refusing = False
@@ -258,9 +178,9 @@ class Proxy:
         connection.start()
 
 
-def open_proxies(targets: Sequence[tuple[str, int]], script: Script) -> list[Proxy]:
+def open_proxies(targets: Sequence[tuple[str, int]], script: Script, is_configuration: bool = False) -> list[Proxy]:
     """A proxy for each server, all with one script."""
-    return [Proxy(target, script) for target in targets]
+    return [Proxy(target, script, is_configuration) for target in targets]
 
 
 def _read_frame(source: socket.socket) -> bytes | None:

@@ -6,27 +6,37 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from evenkeel.fleet.embedded_zookeeper import (
+from evenkeel.adapters.machine import find_java
+from evenkeel.local.embedded_zookeeper import (
     JAVA_OPTIONS,
     LOOPBACK,
     EmbeddedZooKeeper,
     find_free_port,
-    find_java,
     find_pyspark_jars,
 )
-from evenkeel.fleet.supervised import SupervisedProcess
+from evenkeel.local.supervised import SupervisedProcess
 from faults.txn_log import Transaction, read_log
+from support.waiting import scaled
 
 QUORUM_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 MEMBERS = (1, 2, 3)
 TICK_TIME_MS = 200
-READY_TIMEOUT_S = 90.0
+READY_TIMEOUT_S = scaled(90.0)
 POLL_S = 0.1
 PROBE_TIMEOUT_S = 2.0
+
+
+class Layout(StrEnum):
+    """What a run needs: one server, three of one ensemble, or two that know nothing of each other."""
+
+    ONE = "one"
+    ENSEMBLE = "ensemble"
+    TWO_STORES = "two stores"
 
 
 class Servers(Protocol):
@@ -91,6 +101,31 @@ class SingleServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class SharedServer:
+    """A server that somebody else has started, and uses too: it can be read and written, but not taken away."""
+
+    def __init__(self, hosts: str, folder: Path) -> None:
+        self.hosts = hosts
+        self.folder = folder
+
+    @property
+    def addresses(self) -> Sequence[tuple[str, int]]:
+        host, _, port = self.hosts.partition(":")
+        return [(host, int(port))]
+
+    def read_history(self, after_zxid: int) -> list[Transaction]:
+        return read_log(self.folder, after_zxid)
+
+    def restart_server(self) -> None:
+        raise NotImplementedError("others use this server")
+
+    def lose_quorum(self, seconds: float) -> None:
+        raise NotImplementedError("others use this server")
+
+    def stop(self) -> None:
+        """It goes on for the others."""
 
 
 class Ensemble:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import tempfile
@@ -12,18 +13,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.settings import LoadManagerKind
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.settings import Settings
+from evenkeel.model.snapshot import LoadManager
 from faults.facts import RunFacts
-from faults.proxy import Proxy, Script
+from faults.moments import Script
+from faults.proxy import Proxy
 from faults.scene import PlannedRun, Scene
-from faults.servers import Ensemble, Servers, SingleServer
-from faults.writer import CRASHED, DONE, Order, WriterProcess, open_fork_server
+from faults.servers import Ensemble, Layout, Servers, SingleServer
+from faults.writer import CRASHED, DONE, WriterProcess, WriterTask, open_fork_server
 
 HANG_S = 60.0
 MOST_RESUMES = 8
@@ -34,21 +36,26 @@ FIRST_EPOCH = 1
 class Workshop:
     """What many runs share: ZooKeeper, an operator's session, and the server that writers are forked from."""
 
-    def __init__(self, servers: Servers, folder: Path) -> None:
+    def __init__(self, servers: Servers, folder: Path, configuration: Servers | None = None) -> None:
         self.servers = servers
+        self.configuration = configuration
+        """The configuration store, where it is not the cluster's own."""
         self.folder = folder
         self.context = open_fork_server()
-        self.operator = KazooClient(servers.hosts, timeout=OPERATOR_TIMEOUT_S)
-        self.operator.start(timeout=OPERATOR_TIMEOUT_S)
+        self.operator = _connect(servers)
+        self.configuration_operator = self.operator if configuration is None else _connect(configuration)
         self._runs = 0
 
     @classmethod
-    def open(cls, stack: ExitStack, is_ensemble: bool) -> Workshop:
-        """A workshop in a temporary folder, closed with the stack."""
+    def open(cls, stack: ExitStack, layout: Layout = Layout.ONE, shared: Servers | None = None) -> Workshop:
+        """A workshop in a temporary folder, closed with the stack; with servers of its own unless some are given."""
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-faults-")))
-        servers: Servers = Ensemble(folder) if is_ensemble else SingleServer(folder / "zookeeper")
+        servers = shared or (Ensemble(folder) if layout is Layout.ENSEMBLE else SingleServer(folder / "zookeeper"))
         stack.callback(servers.stop)
-        return stack.enter_context(cls(servers, folder))
+        configuration = SingleServer(folder / "configuration") if layout is Layout.TWO_STORES else None
+        if configuration is not None:
+            stack.callback(configuration.stop)
+        return stack.enter_context(cls(servers, folder, configuration))
 
     def __enter__(self) -> Self:
         return self
@@ -56,8 +63,9 @@ class Workshop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.operator.stop()
-        self.operator.close()
+        for client in {self.operator, self.configuration_operator}:
+            client.stop()
+            client.close()
 
     def mark(self) -> int:
         """A place in the history."""
@@ -66,7 +74,14 @@ class Workshop:
 
     def next_name(self, seed: int) -> str:
         self._runs += 1
-        return f"r{self._runs}-{seed}"
+        # Several processes may use one server.
+        return f"r{os.getpid()}-{self._runs}-{seed}"
+
+
+def _connect(servers: Servers) -> KazooClient:
+    client = KazooClient(servers.hosts, timeout=OPERATOR_TIMEOUT_S)
+    client.start(timeout=OPERATOR_TIMEOUT_S)
+    return client
 
 
 def _set_event() -> threading.Event:
@@ -84,12 +99,17 @@ class RunningStage:
     plan: PlannedRun
     script: Script
     proxies: list[Proxy]
+    configuration_proxies: list[Proxy]
     draw: random.Random
     settings: Settings
     switches_before: Mapping[str, str]
     until: datetime | None = None
     """When the first writer's caller wants it to end; those who resume have a window of their own."""
+    clock_skew_s: float = 0.0
+    clock_step_s: float = 0.0
     disturbed: set[str] = field(default_factory=set)
+    set_by_operator: dict[str, str] = field(default_factory=dict)
+    policy_edits_ms: list[int] = field(default_factory=list)
     must_finish: bool = True
     before_resuming: list[Callable[[], None]] = field(default_factory=list)
     prepared_zxid: int = 0
@@ -112,22 +132,37 @@ class RunningStage:
         return self.first_writer
 
     @property
-    def proxied(self) -> ClusterConnection:
-        """The way to the cluster past the proxies."""
-        return replace(self.scene.connection, zookeeper=",".join(proxy.address for proxy in self.proxies))
+    def configuration_operator(self) -> KazooClient:
+        return self.workshop.configuration_operator
 
-    def start_writer(
-        self, connection: ClusterConnection, clock_skew_s: float = 0.0, until: datetime | None = None
-    ) -> WriterProcess:
-        self._answers += 1
-        answer = self.workshop.folder / f"{self.scene.root[1:]}-{self._answers}.json"
-        order = Order(self.scene.lake.uri, self.plan.plan_id, connection, self.settings, answer, clock_skew_s, until)
-        return WriterProcess(self.workshop.context, order)
+    def start_first_writer(self) -> WriterProcess:
+        """The writer that the fault strikes: it goes through the proxies."""
+        connection = self.scene.connection
+        if connection.configuration_zookeeper is not None:
+            connection = replace(connection, configuration_zookeeper=_addresses(self.configuration_proxies))
+        self.first_writer = self._start(
+            replace(connection, zookeeper=_addresses(self.proxies)),
+            clock_skew_s=self.clock_skew_s,
+            clock_step_s=self.clock_step_s,
+            until=self.until,
+        )
+        return self.first_writer
 
-    def start_rival(self) -> WriterProcess:
-        rival = self.start_writer(self.scene.connection)
+    def start_rival(self, proxies: Sequence[Proxy] = (), plan_id: str = "") -> WriterProcess:
+        """Another writer, of the same plan unless another is given, through proxies of its own or none."""
+        connection = self.scene.connection
+        if proxies:
+            connection = replace(connection, zookeeper=_addresses(proxies))
+        rival = self._start(connection, plan_id=plan_id)
         self.rivals.append(rival)
         return rival
+
+    def _start(self, connection: ClusterConnection, plan_id: str = "", **circumstances: Any) -> WriterProcess:
+        self._answers += 1
+        answer = self.workshop.folder / f"{self.scene.root[1:]}-{self._answers}.json"
+        plan_id = plan_id or self.plan.plan_id
+        task = WriterTask(self.scene.lake.uri, plan_id, connection, self.settings, answer, **circumstances)
+        return WriterProcess(self.workshop.context, task)
 
     def finish(self, writer: WriterProcess) -> str:
         """Wait for a writer's end and say how it ended; one that hangs or crashes is a finding."""
@@ -150,7 +185,7 @@ class RunningStage:
             prepare()
         told: list[str] = []
         while len(told) < MOST_RESUMES and not self._is_final(told):
-            told.append(self.finish(self.start_writer(self.scene.connection)))
+            told.append(self.finish(self._start(self.scene.connection)))
         self.last = told[-1]
         return len(told)
 
@@ -178,7 +213,15 @@ class RunningStage:
             disturbed=frozenset(self.disturbed),
             must_finish=self.must_finish,
             is_done=self.last == "done",
-            is_admin_call=self.scene.kind is LoadManagerKind.MODULAR,
+            is_admin_call=self.scene.kind is not LoadManager.EXTENSIBLE,
+            has_records=self.scene.kind is not LoadManager.MODULAR,
+            set_by_operator=self.set_by_operator,
+            policy_edits_ms=self.policy_edits_ms,
+            clock_limit_ms=int(self.settings.clock_offset_limit_s * 1000),
             max_steps=len(self.plan.steps),
             start_zxid=self.prepared_zxid,
         )
+
+
+def _addresses(proxies: Sequence[Proxy]) -> str:
+    return ",".join(proxy.address for proxy in proxies)

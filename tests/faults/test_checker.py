@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -117,8 +118,12 @@ def test_next_run_may_go_on_after_the_end_that_the_first_ones_caller_gave() -> N
     assert broken(made) == set()
 
 
-def test_split_with_both_children_is_good() -> None:
-    made = started(step(0, kind=StepKind.SPLIT, destination=None, split_boundary=0x20000000))
+CHILDREN = ("t/n/0x00000000_0x20000000", "t/n/0x20000000_0x40000000")
+
+
+def split(**facts: Any) -> Maker:
+    """A split, all the way."""
+    made = started(step(0, kind=StepKind.SPLIT, destination=None, split_boundary=0x20000000), **facts)
     parent = made.unit(BUNDLES[0])
     splitting = (
         b'{"state":"Splitting","sourceBroker":"a:8080","splitServiceUnitToDestBroker":'
@@ -131,10 +136,37 @@ def test_split_with_both_children_is_good() -> None:
         change(parent, splitting),
         put(made.entry_path(made.steps[0]), entry),
     )
-    for child in ("t/n/0x00000000_0x20000000", "t/n/0x20000000_0x40000000"):
+    for child in CHILDREN:
         made.write(BROKER, put(made.unit(child), made.owned(A)))
     made.set_boundaries("0x00000000", "0x20000000", "0x40000000", "0x80000000", "0xffffffff")
     made.write(BROKER, change(parent, record(ServiceUnitState.DELETED, 3, None, A)))
     made.write(BROKER, Operation(TxnType.DELETE, parent))
     made.conclude()
-    assert find_violations(made.history()) == []
+    return made
+
+
+def test_split_with_both_children_is_good() -> None:
+    assert find_violations(split().history()) == []
+
+
+@pytest.mark.parametrize(("is_cut", "invariants"), [(True, set()), (False, {"I9"})])
+def test_node_of_a_split_bundle_may_come_back_on_a_modular_cluster(is_cut: bool, invariants: set[str]) -> None:
+    made = Maker((step(0, kind=StepKind.SPLIT, destination=None, split_boundary=0x20000000),), is_admin_call=True)
+    made.build_cluster()
+    made.acquire()
+    made.begin()
+    for child in CHILDREN:
+        made.write(BROKER, put(made.unit(child), made.owned(A)))
+    made.write(BROKER, Operation(TxnType.DELETE, made.unit(BUNDLES[0])))
+    if is_cut:
+        made.set_boundaries("0x00000000", "0x20000000", "0x40000000", "0x80000000", "0xffffffff")
+    made.conclude()
+    made.write(BROKER, put(made.unit(BUNDLES[0]), made.owned(A)))
+    assert broken(made) == invariants
+
+
+@pytest.mark.parametrize(("disturbed", "invariants"), [(CHILDREN[:1], set()), (CHILDREN[1:], {"I9"})])
+def test_child_is_missed_after_a_split_unless_its_broker_died(disturbed: tuple[str], invariants: set[str]) -> None:
+    made = split(disturbed=frozenset(disturbed))
+    made.write(BROKER, Operation(TxnType.DELETE, made.unit(CHILDREN[0])))
+    assert broken(made) == invariants

@@ -9,15 +9,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenkeel.fleet.settings import LoadManagerKind
+from evenkeel.model.snapshot import LoadManager
+from faults.acts import Act, deliver_late, deliver_late_to_the_fence, overtake
 from faults.checker import find_violations
-from faults.frames import FrameKind
+from faults.frames import RequestKind
 from faults.history import History
-from faults.kinds import deliver_late, overtake
-from faults.proxy import Connection, Moment, Phase, Script, open_proxies
+from faults.moments import Moment, Phase, Script, Struck
+from faults.proxy import open_proxies
 from faults.scene import Scene, writer_settings
 from faults.stage import RunningStage, Workshop
 from faults.txn_log import Transaction, TxnType
+
+pytestmark = pytest.mark.faults
 
 BAD_VERSION = -103
 WHOLE_STEP = 4
@@ -26,7 +29,7 @@ WHOLE_STEP = 4
 @pytest.fixture(scope="module")
 def workshop() -> Iterator[Workshop]:
     with ExitStack() as stack:
-        yield Workshop.open(stack, is_ensemble=False)
+        yield Workshop.open(stack)
 
 
 @pytest.fixture
@@ -34,40 +37,40 @@ def stage(workshop: Workshop) -> Iterator[RunningStage]:
     """A plan that waits to be applied; its third step will be held at the proxy."""
     with ExitStack() as stack:
         name = workshop.next_name(0)
-        kind = LoadManagerKind.EXTENSIBLE
+        kind = LoadManager.EXTENSIBLE
         scene = stack.enter_context(Scene(name, workshop.servers.hosts, workshop.operator, workshop.folder, kind))
         plan = scene.make_plan(datetime.now(UTC) + timedelta(hours=1))
-        script = Script(Moment(FrameKind.BEGIN, 3, Phase.BEFORE))
+        script = Script(Moment(RequestKind.STEP, 3, Phase.BEFORE))
         proxies = open_proxies(workshop.servers.addresses, script)
         for proxy in proxies:
             stack.callback(proxy.close)
         draw, switches = random.Random(0), scene.switches()
-        stage = RunningStage(workshop, scene, plan, script, proxies, draw, writer_settings(), switches)
+        stage = RunningStage(workshop, scene, plan, script, proxies, [], draw, writer_settings(), switches)
         stage.prepared_zxid = workshop.mark()
         yield stage
 
 
-def play(stage: RunningStage, act: object) -> tuple[str, int, list[Transaction]]:
+def play(stage: RunningStage, act: Act) -> tuple[str, int, list[Transaction]]:
     """Let a writer meet its fate; answers how it ended, its session, and all that was written."""
     sessions: list[int] = []
 
-    def fire(connection: Connection, bundle: str) -> None:
+    def fire(connection: Struck, bundle: str) -> None:
         assert connection.session is not None
         sessions.append(connection.session[0])
-        act(stage, connection, bundle)  # type: ignore[operator]
+        act(stage, connection, bundle)
 
     stage.script.action = fire
-    stage.first_writer = stage.start_writer(stage.proxied)
-    told = stage.finish(stage.first_writer)
+    told = stage.finish(stage.start_first_writer())
     assert stage.finish(stage.rivals[0]) == "done", "the second run takes over and finishes the plan"
     (session,) = sessions
     return told, session, stage.workshop.servers.read_history(0)
 
 
-def test_late_write_of_an_overtaken_writer_is_a_refused_multi(stage: RunningStage) -> None:
-    told, _, transactions = play(stage, deliver_late)
+@pytest.mark.parametrize("act", [deliver_late, deliver_late_to_the_fence])
+def test_late_write_of_an_overtaken_writer_is_a_refused_multi(stage: RunningStage, act: Act) -> None:
+    told, _, transactions = play(stage, act)
     history = History(transactions, stage.facts())
-    assert len(history.acquisitions) == 2, "the second run has an epoch of its own"
+    assert len(history.acquisitions) >= 2, "the second run has an epoch of its own"
     overtaken_at = history.acquisitions[1].transaction.zxid
     late = [t for t in transactions if t.zxid > overtaken_at and t.is_multi and t.is_refused]
     assert late, "the write that was under way when the writer was stopped reaches the server"

@@ -9,8 +9,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from faults.txn_log import Transaction, TxnLogError, TxnType, read_file, read_log
+
+pytestmark = pytest.mark.zookeeper
 
 BAD_VERSION = -103
 ROLLED_BACK = -2

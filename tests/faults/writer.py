@@ -10,6 +10,7 @@ import json
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import time
@@ -19,19 +20,19 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import EvenkeelError
 from evenkeel.model.run import RunState
 from evenkeel.model.settings import Settings
-from evenkeel.stages.apply import apply_plan
+from support.approvals import apply_plan
 
 TESTS = Path(__file__).resolve().parents[1]
 DONE, FAILED, CRASHED = 0, 1, 70
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WriterTask:
     """What a writer is told to do."""
 
     lake: str
@@ -40,6 +41,9 @@ class Order:
     settings: Settings
     answer: Path
     clock_skew_s: float = 0.0
+    """By how much the machine's clock is off from the start."""
+    clock_step_s: float = 0.0
+    """By how much it is set when SIGUSR1 comes."""
     until: datetimes.datetime | None = None
 
 
@@ -55,7 +59,7 @@ def open_fork_server() -> ForkServerContext:
 class WriterProcess:
     """One writer; it can be signalled at any moment, and tells how it ended."""
 
-    def __init__(self, context: ForkServerContext, order: Order) -> None:
+    def __init__(self, context: ForkServerContext, order: WriterTask) -> None:
         self._answer = order.answer
         self._process: ForkServerProcess = context.Process(target=write, args=(order,), daemon=True)
         self._process.start()
@@ -67,6 +71,11 @@ class WriterProcess:
     def send(self, number: signal.Signals) -> None:
         if self._process.is_alive() and self._process.pid is not None:
             os.kill(self._process.pid, number)
+
+    def limit_files(self, most_bytes: int, hard: int) -> None:
+        """Let no file of the writer grow beyond so many bytes, as on a full disk."""
+        if self._process.is_alive() and self._process.pid is not None:
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (most_bytes, hard))
 
     def wait(self, timeout_s: float) -> int | None:
         """The exit code; None where the writer still runs after that time."""
@@ -82,14 +91,19 @@ class WriterProcess:
         return told
 
 
-def write(order: Order) -> None:
+def write(order: WriterTask) -> None:
     """Apply a plan in this process and end it."""
     logging.basicConfig(filename=order.answer.with_suffix(".log"), level=logging.INFO, force=True)
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if order.clock_skew_s:
-        skew_clock(order.clock_skew_s)
+    # A log that finds the disk full must not speak of it.
+    logging.raiseExceptions = False
+    if order.clock_skew_s or order.clock_step_s:
+        offset = skew_clock(order.clock_skew_s)
+        signal.signal(signal.SIGUSR1, lambda number, frame: offset.append(order.clock_step_s))
     code, told = _apply(order)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     draft = order.answer.with_suffix(".draft")
     draft.write_text(json.dumps(told))
     draft.replace(order.answer)
@@ -97,7 +111,7 @@ def write(order: Order) -> None:
     os._exit(code)
 
 
-def _apply(order: Order) -> tuple[int, dict[str, Any]]:
+def _apply(order: WriterTask) -> tuple[int, dict[str, Any]]:
     try:
         run = apply_plan(Lake(order.lake), order.plan_id, order.connection, order.settings, until=order.until)
     except EvenkeelError as error:
@@ -108,9 +122,10 @@ def _apply(order: Order) -> tuple[int, dict[str, Any]]:
     return (DONE if run.state is RunState.DONE else FAILED), told
 
 
-def skew_clock(skew_s: float) -> None:
-    """Let this process believe that it is earlier or later than it is."""
+def skew_clock(skew_s: float) -> list[float]:
+    """Let this process believe that it is earlier or later than it is; the list that it returns takes further steps."""
     true_time = time.time
+    steps_s = [skew_s]
 
     class SkewedType(type):
         def __instancecheck__(cls, instance: object) -> bool:
@@ -121,7 +136,8 @@ def skew_clock(skew_s: float) -> None:
         def now(cls, tz: datetimes.tzinfo | None = None) -> datetimes.datetime:  # type: ignore[override]
             return datetimes.datetime.fromtimestamp(time.time(), tz)
 
-    time.time = lambda: true_time() + skew_s
+    time.time = lambda: true_time() + sum(steps_s)
     for name, module in list(sys.modules.items()):
         if name.startswith("evenkeel.") and getattr(module, "datetime", None) is datetimes.datetime:
             module.datetime = SkewedDatetime  # type: ignore[attr-defined]
+    return steps_s

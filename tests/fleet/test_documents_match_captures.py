@@ -1,4 +1,4 @@
-"""What the fleet writes and answers has the fields and types of what real 4.2.4 brokers wrote and answered.
+"""The fleet's documents in ZooKeeper and over HTTP have the fields and types captured from real 4.2.4 brokers.
 
 Two documents agree when they have the same keys and, key by key, the same JSON type, all the way down. Maps
 whose keys are names (bundles, topics, policies) are compared member by member against every captured member.
@@ -14,14 +14,15 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from support.fleets import read_json, running_fleet
 from support.shapes import Shape, load_capture, merge, shape_of
+from support.waiting import scaled
 
 
 def kind_of(path: str) -> str | None:
-    """Which document a node holds, told by its path; None for nodes without one that the fleet has to write."""
+    """Return the kind of a node's document by its path; None if the fleet need not write one."""
     parts = path.strip("/").split("/")
     match parts:
         case ["admin", "clusters", _]:
@@ -73,7 +74,7 @@ def shapes_by_kind(nodes: dict[str, tuple[Any, bool]]) -> dict[str, tuple[list[S
 
 
 def walk(client: KazooClient, root: str, path: str = "") -> Iterator[tuple[str, Any, bool]]:
-    """Every node below a root, with its document and whether it is ephemeral; paths without the root."""
+    """Return every node below a root with its document and whether it is ephemeral; paths are relative to the root."""
     for child in client.get_children(root + path):
         child_path = f"{path}/{child}"
         stat = client.exists(root + child_path)
@@ -88,7 +89,7 @@ def fleet(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Itera
     ) as fleet:
         yield fleet
     client = KazooClient(zookeeper.connect_string)
-    client.start(timeout=10)
+    client.start(timeout=scaled(10))
     client.delete(f"/captures-{request.param}", recursive=True)
     client.stop()
     client.close()
@@ -96,7 +97,7 @@ def fleet(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Itera
 
 def test_znodes_have_the_captured_fields_and_types(fleet: Fleet, client: KazooClient) -> None:
     captured = load_capture(f"{fleet.settings.load_manager}.znodes")
-    # The modular capture still holds records that the extensible manager had left behind.
+    # The modular capture still contains records left behind by the extensible manager.
     foreign = "/service_unit_state" if fleet.settings.load_manager == "modular" else "/namespace"
     expected = shapes_by_kind(
         {
@@ -114,7 +115,7 @@ def test_znodes_have_the_captured_fields_and_types(fleet: Fleet, client: KazooCl
         assert is_ephemeral == expected[kind][1], kind
 
 
-def test_modular_heartbeat_and_system_namespaces_are_there(fleet: Fleet, client: KazooClient) -> None:
+def test_modular_fleet_has_heartbeat_and_system_namespaces(fleet: Fleet, client: KazooClient) -> None:
     root = fleet.settings.root
     assert read_json(client, f"{root}/admin/local-policies/pulsar/system")["bundles"]["numBundles"] == 16
     if fleet.settings.load_manager == "modular":
@@ -122,8 +123,8 @@ def test_modular_heartbeat_and_system_namespaces_are_there(fleet: Fleet, client:
         assert client.exists(heartbeat).ephemeralOwner != 0
 
 
-def test_ownership_nodes_live_as_long_as_pulsars_do(fleet: Fleet, client: KazooClient) -> None:
-    """A modular broker's own session holds its bundles; the extensible manager's records outlive every session."""
+def test_ownership_nodes_are_ephemeral_where_pulsars_are(fleet: Fleet, client: KazooClient) -> None:
+    """Modular ownership is ephemeral; the extensible manager's records outlive every session."""
     root = fleet.settings.root
     sessions = {b: client.exists(f"{root}/loadbalance/brokers/{b}").ephemeralOwner for b in fleet.broker_ids}
     assert len(set(sessions.values())) == len(fleet.broker_ids)

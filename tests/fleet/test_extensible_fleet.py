@@ -1,4 +1,4 @@
-"""Brokers of the extensible load manager obey records, whoever wrote them, and repair what is broken."""
+"""Brokers with the extensible load manager follow records, whoever wrote them, and repair broken ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.bundles import BundleName, find_ring_fault, ranges_between
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from support.fleets import first_bundle, owned_bundles, read_json, read_record, running_fleet, wait_for, write_release
+from support.fleets import first_bundle, owned_bundles, read_json, read_record, running_fleet, write_release
+from support.waiting import scaled, wait_for
 
 B1, B2, B3 = (f"b0{number}.fleet:8080" for number in (1, 2, 3))
 
@@ -40,7 +41,7 @@ def is_owned(client: KazooClient, fleet: Fleet, bundle: str, owner: str, version
     return (record.state, record.destination, record.version_id) == (ServiceUnitState.OWNED, owner, version_id)
 
 
-def test_foreign_release_with_destination_ends_owned_by_it_three_versions_later(
+def test_external_release_with_destination_ends_owned_by_it_three_versions_later(
     fleet: Fleet, client: KazooClient
 ) -> None:
     bundle = first_bundle(fleet, B1)
@@ -76,7 +77,7 @@ def test_unloaded_bundle_becomes_free_and_comes_back_by_lookup(fleet: Fleet, cli
     assert found[0].source is None
 
 
-def test_bundle_without_clients_stays_free_until_somebody_looks_it_up(
+def test_bundle_without_clients_stays_free_until_a_lookup(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(zookeeper, pulsar_root, clients_look_up_after_s=3600.0) as fleet:
@@ -85,14 +86,14 @@ def test_bundle_without_clients_stays_free_until_somebody_looks_it_up(
         wait_for(lambda: fleet.owner_of(bundle) is None, f"{bundle} is free")
         positions = httpx.get(f"{fleet.web_url(B2)}/admin/v2/namespaces/{bundle}/topicHashPositions").json()
         topic = next(iter(positions["topicHashPositions"])).removeprefix("persistent://")
-        found = httpx.get(f"{fleet.web_url(B2)}/lookup/v2/topic/persistent/{topic}", timeout=20)
+        found = httpx.get(f"{fleet.web_url(B2)}/lookup/v2/topic/persistent/{topic}", timeout=scaled(20))
         assert found.status_code == 200
         owner = fleet.owner_of(bundle)
         assert owner is not None
         assert found.json()["httpUrl"] == fleet.web_url(owner)
 
 
-def test_foreign_split_leaves_two_children_and_removes_the_parent(fleet: Fleet, client: KazooClient) -> None:
+def test_external_split_leaves_two_children_and_removes_the_parent(fleet: Fleet, client: KazooClient) -> None:
     parent = BundleName.parse(first_bundle(fleet, B1))
     root, path = fleet.settings.root, f"{fleet.settings.root}/service_unit_state/{parent}"
     found = read_record(client, root, str(parent))
@@ -121,7 +122,9 @@ def test_admin_split_halves_a_bundle_and_keeps_its_topics(fleet: Fleet, client: 
     namespace = parent.rpartition("/")[0]
     topics = httpx.get(f"{fleet.web_url(B1)}/admin/v2/namespaces/{parent}/topicHashPositions").json()
     count = len(read_ranges(client, fleet, namespace))
-    answer = httpx.put(f"{fleet.web_url(B2)}/admin/v2/namespaces/{parent}/split", follow_redirects=True, timeout=20)
+    answer = httpx.put(
+        f"{fleet.web_url(B2)}/admin/v2/namespaces/{parent}/split", follow_redirects=True, timeout=scaled(20)
+    )
     assert answer.status_code == 204
     assert len(read_ranges(client, fleet, namespace)) == count + 1
     served = httpx.get(f"{fleet.web_url(B1)}/admin/v2/broker-stats/topics").json()[namespace]
@@ -137,7 +140,7 @@ def test_admin_unload_with_destination_is_redirected_to_the_owner_and_transfers(
     answer = httpx.put(fleet.web_url(B2) + path)
     assert answer.status_code == 307
     assert answer.headers["Location"].startswith(fleet.web_url(B1) + f"/admin/v2/namespaces/{bundle}/unload")
-    assert httpx.put(answer.headers["Location"], timeout=20).status_code == 204
+    assert httpx.put(answer.headers["Location"], timeout=scaled(20)).status_code == 204
     assert fleet.owner_of(bundle) == B3
 
 
@@ -146,12 +149,13 @@ def test_dead_destination_is_refused(fleet: Fleet) -> None:
     fleet.kill_broker(B3)
     url = f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/unload"
     wait_for(
-        lambda: httpx.put(url, params={"destinationBroker": B3}, timeout=20).status_code == 409, "409 for a dead broker"
+        lambda: httpx.put(url, params={"destinationBroker": B3}, timeout=scaled(20)).status_code == 409,
+        "409 for a dead broker",
     )
     assert fleet.owner_of(bundle) == B1
 
 
-def test_killed_brokers_bundles_are_taken_over_by_force(fleet: Fleet, client: KazooClient) -> None:
+def test_leader_reassigns_a_killed_brokers_bundles_by_force(fleet: Fleet, client: KazooClient) -> None:
     victim = next(broker for broker in fleet.broker_ids if broker != fleet.leader())
     orphans = owned_bundles(fleet, victim)
     fleet.kill_broker(victim)
@@ -185,7 +189,7 @@ def test_stuck_hand_over_is_overridden_by_the_leader(
         assert found[0].version_id == before.version_id + 2
 
 
-def test_expired_session_ends_the_broker_and_a_restart_is_a_new_incarnation(fleet: Fleet, client: KazooClient) -> None:
+def test_expired_session_stops_the_broker_and_a_restart_is_a_new_incarnation(fleet: Fleet, client: KazooClient) -> None:
     path = f"{fleet.settings.root}/loadbalance/brokers/{B2}"
     before = client.exists(path).czxid
     fleet.set_session_policy(B2, "shutdown")
@@ -200,12 +204,12 @@ def test_unreadable_record_is_left_alone(zookeeper: EmbeddedZooKeeper, pulsar_ro
         bundle = first_bundle(fleet, B1)
         path = f"{pulsar_root}/service_unit_state/{bundle}"
         client.set(path, b'{"state":"Wandering","dstBroker":"x","timestamp":1,"versionId":2}')
-        answer = httpx.put(f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/unload", timeout=20)
+        answer = httpx.put(f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/unload", timeout=scaled(20))
         assert answer.status_code == 500
         assert b"Wandering" in client.get(path)[0]
 
 
-def test_frozen_broker_stays_registered_but_does_not_answer(fleet: Fleet, client: KazooClient) -> None:
+def test_frozen_broker_stays_registered_but_does_not_respond(fleet: Fleet, client: KazooClient) -> None:
     fleet.freeze_reports(B2)
     with pytest.raises(httpx.TimeoutException):
         httpx.get(f"{fleet.web_url(B2)}/admin/v2/broker-stats/topics", timeout=0.5)

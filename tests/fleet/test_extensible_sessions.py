@@ -1,4 +1,4 @@
-"""Extensible brokers that lose a session close their bundles; records stay, and a stable leader decides."""
+"""Extensible brokers that lose a session close their bundles; the records stay until a stable leader decides."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 import httpx
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.service_unit import ServiceUnitState
-from support.fleets import first_bundle, owned_bundles, read_record, running_fleet, wait_for, write_release
+from support.fleets import first_bundle, owned_bundles, read_record, running_fleet, write_release
+from support.waiting import scaled, wait_for
 
 B1 = "b01.fleet:8080"
 LONG_S = 3600.0
@@ -26,7 +27,7 @@ def topics(fleet: Fleet, broker_id: str) -> dict[str, object]:
 
 
 def expire_all(fleet: Fleet, client: KazooClient) -> None:
-    """Let every broker lose its session, and wait until all are registered with another and one of them leads."""
+    """Expire every broker's session, and wait until all are registered again and there is a leader."""
     before = {b: s["session_id"] for b, s in fleet.state()["brokers"].items()}
     for broker_id in fleet.broker_ids:
         fleet.expire_session(broker_id)
@@ -72,7 +73,7 @@ def test_broker_can_be_killed_and_restarted_between_two_sessions(
         assert stat.ephemeralOwner == fleet.state()["brokers"][B1]["session_id"]
 
 
-def test_records_outlive_sessions_and_brokers_open_what_is_still_theirs(
+def test_records_outlive_sessions_and_brokers_reopen_their_bundles(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(zookeeper, pulsar_root, brokers=1, bundles=8) as fleet:
@@ -83,14 +84,14 @@ def test_records_outlive_sessions_and_brokers_open_what_is_still_theirs(
         assert topics(fleet, B1).keys() == served.keys()
 
 
-def test_assignment_made_while_the_broker_was_away_is_taken_when_it_is_back(
+def test_broker_with_a_new_session_takes_what_was_assigned_meanwhile(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(
-        zookeeper, pulsar_root, new_session_delay_s=3.0, monitor_interval_s=LONG_S, in_flight_limit_s=LONG_S
+        zookeeper, pulsar_root, new_session_delay_s=scaled(3.0), monitor_interval_s=LONG_S, in_flight_limit_s=LONG_S
     ) as fleet:
         expire_all(fleet, client)
-        # All leaders are shaky now: nobody but the broker itself can settle the hand-over.
+        # No leader has a stable session now: only the broker itself can complete the hand-over.
         away = follower(fleet)
         bundle = next(bundle for bundle, owner in fleet.owners().items() if owner != away)
         fleet.expire_session(away)
@@ -109,10 +110,10 @@ def test_assignment_made_while_the_broker_was_away_is_taken_when_it_is_back(
         assert found[0].version_id == before.version_id + 3
 
 
-def test_leader_with_a_shaky_session_overrides_nothing_until_it_has_been_stable(
+def test_leader_overrides_nothing_until_its_session_is_stable(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
-    stable_s = 8.0
+    stable_s = scaled(8.0)
     with running_fleet(zookeeper, pulsar_root, stable_session_s=stable_s) as fleet:
         began_ms = time.time() * 1000
         expire_all(fleet, client)
@@ -129,7 +130,7 @@ def test_leader_with_a_shaky_session_overrides_nothing_until_it_has_been_stable(
         assert killed_ms < began_ms + stable_s * 1000, "the machine was too slow for this test to show anything"
 
 
-def test_fenced_broker_finishes_what_it_has_and_takes_nothing_new(
+def test_fenced_broker_keeps_its_bundles_and_accepts_no_more(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(
@@ -139,7 +140,7 @@ def test_fenced_broker_finishes_what_it_has_and_takes_nothing_new(
         giver = next(b for b in fleet.broker_ids if b != silent)
         mine, other = first_bundle(fleet, silent), first_bundle(fleet, giver)
         fleet.freeze_reports(silent)
-        time.sleep(4.5)
+        time.sleep(4.0 + scaled(0.5))
         write_release(client, pulsar_root, other, silent)
         before, _ = write_release(client, pulsar_root, mine, giver)
 
@@ -153,4 +154,4 @@ def test_fenced_broker_finishes_what_it_has_and_takes_nothing_new(
         assert kept is not None
         assert (given[0].destination, given[0].force, given[0].version_id) == (giver, False, before.version_id + 3)
         assert kept[0].destination != silent
-        assert kept[0].force, "the leader had to put it right"
+        assert kept[0].force, "the leader had to override it"

@@ -1,4 +1,4 @@
-"""A fleet in another process: faults by request, and a process that slept through all its sessions."""
+"""A fleet in another process: injected faults, and a process that was suspended until all its sessions expired."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.control import FleetControl
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.fleet.http_server import FleetControl
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.errors import InputError, UnavailableError
 from evenkeel.model.service_unit import ServiceUnitState
-from support.fleet_processes import running_process
-from support.fleets import read_record, wait_for, write_release
+from support.fleets import read_record, running_process, write_release
+from support.waiting import wait_for
 
 B1, B2, B3 = (f"b0{number}.fleet:8080" for number in (1, 2, 3))
 
@@ -53,18 +53,18 @@ def test_faults_reach_a_fleet_in_another_process(
         wait_for(lambda: not control.state()["brokers"][B3]["is_running"], "the broker shut down")
         control.set_hand_over_delay(0)
         assert control.state()["hand_over_delay_s"] == 0
-        with pytest.raises(InputError, match="the fleet has no broker b99"):
+        with pytest.raises(InputError, match="no broker b99 in the fleet"):
             control.kill_broker("b99")
-        with pytest.raises(InputError, match="'rest' is not known: give reconnect or shutdown"):
+        with pytest.raises(InputError, match="unknown session policy 'rest': use reconnect or shutdown"):
             control.set_session_policy(B1, "rest")
-        with pytest.raises(InputError, match="a hand-over delay of -1.0 s cannot be"):
+        with pytest.raises(InputError, match="hand-over delay -1.0 s is out of range"):
             control.set_hand_over_delay(-1.0)
-    with pytest.raises(UnavailableError, match="did not answer"):
+    with pytest.raises(UnavailableError, match="did not respond"):
         control.state()
 
 
 @pytest.mark.parametrize("kind", ["extensible", "modular"])
-def test_fleet_that_slept_through_all_its_sessions_comes_back(
+def test_fleet_suspended_past_all_its_sessions_recovers(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient, tmp_path: Path, kind: str
 ) -> None:
     options = ("--root", pulsar_root, "--brokers", "3", "--bundles", "12", "--load-manager", kind)
@@ -104,7 +104,7 @@ def show_a_transfer(client: KazooClient, root: str, bundle: str) -> None:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """A process that does nothing while the block runs."""
+    """Suspend a process while the block runs."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

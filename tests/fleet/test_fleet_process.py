@@ -1,4 +1,4 @@
-"""`python -m evenkeel.fleet` as a process: small and large, its start, its end, and its errors."""
+"""`python -m evenkeel.fleet` as a process: small and large, how it starts, stops and fails."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper, find_free_port
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper, find_free_port
 from evenkeel.model.service_unit import ServiceUnitState
-from support.fleet_processes import start_process, wait_ready
-from support.fleets import read_record, running_fleet, wait_for, write_release
+from support.fleets import read_record, running_fleet, start_process, wait_ready, write_release
+from support.waiting import scaled, wait_for
 
-RUN_TIMEOUT_S = 60.0
+RUN_TIMEOUT_S = scaled(60.0)
 MEMORY_LIMIT_KIB = 150_000
 
 
@@ -24,7 +24,7 @@ def owner_of(client: KazooClient, root: str, bundle: str) -> str | None:
     return found[0].owner if found else None
 
 
-def test_process_says_when_it_serves_and_cleans_up_at_its_end(
+def test_process_writes_its_ready_file_and_removes_it_when_it_stops(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient, tmp_path: Path
 ) -> None:
     process, ready = start_process(
@@ -34,12 +34,12 @@ def test_process_says_when_it_serves_and_cleans_up_at_its_end(
     document = wait_ready(ready)
     assert list(document["brokers"]) == ["b01.fleet:8080", "b02.fleet:8080", "b03.fleet:8080"]
     assert httpx.get(f"{document['brokers']['b01.fleet:8080']}/admin/v2/brokers").json() == list(document["brokers"])
-    assert process.stop(grace_s=30) == 0
+    assert process.stop(grace_s=scaled(30)) == 0
     assert not ready.exists()
     assert client.get_children(f"{pulsar_root}/loadbalance/brokers") == []
 
 
-def test_one_process_carries_fifty_brokers_and_five_thousand_bundles(
+def test_one_process_runs_fifty_brokers_and_five_thousand_bundles(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient, tmp_path: Path
 ) -> None:
     process, ready = start_process(
@@ -69,7 +69,7 @@ def test_one_process_carries_fifty_brokers_and_five_thousand_bundles(
         assert int(resident) < MEMORY_LIMIT_KIB
 
 
-def test_fleet_comes_back_on_the_nodes_of_an_earlier_one(
+def test_fleet_starts_on_the_nodes_of_an_earlier_one(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     b1, b3 = "b01.fleet:8080", "b03.fleet:8080"
@@ -77,7 +77,9 @@ def test_fleet_comes_back_on_the_nodes_of_an_earlier_one(
         moved, split = sorted(bundle for bundle, owner in fleet.owners().items() if owner == b1)[:2]
         write_release(client, pulsar_root, moved, b3)
         wait_for(lambda: fleet.owner_of(moved) == b3, f"{moved} is owned by {b3}")
-        assert httpx.put(f"{fleet.web_url(b1)}/admin/v2/namespaces/{split}/split", timeout=20).status_code == 204
+        assert (
+            httpx.put(f"{fleet.web_url(b1)}/admin/v2/namespaces/{split}/split", timeout=scaled(20)).status_code == 204
+        )
         before = fleet.owners()
     with running_fleet(zookeeper, pulsar_root) as fleet:
         assert fleet.owners() == before
@@ -86,11 +88,11 @@ def test_fleet_comes_back_on_the_nodes_of_an_earlier_one(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--brokers", "0"], "error: the fleet setting brokers is 0: give 1 to 999"),
-        (["--root", "pulsar"], "error: the fleet setting root is 'pulsar'"),
+        (["--brokers", "0"], "error: fleet setting brokers = 0 is not valid: use 1 to 999"),
+        (["--root", "pulsar"], "error: fleet setting root = 'pulsar' is not valid"),
     ],
 )
-def test_wrong_options_are_said_in_one_line(options: list[str], sentence: str) -> None:
+def test_wrong_options_are_reported_in_one_line(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "evenkeel.fleet", "--zookeeper", f"127.0.0.1:{find_free_port()}", *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     assert ended.returncode == 1
@@ -98,19 +100,20 @@ def test_wrong_options_are_said_in_one_line(options: list[str], sentence: str) -
     assert ended.stderr.count("\n") == 1
 
 
-def test_absent_zookeeper_is_said_in_one_line() -> None:
+def test_absent_zookeeper_is_reported_in_one_line() -> None:
     hosts = f"127.0.0.1:{find_free_port()}"
     command = [sys.executable, "-m", "evenkeel.fleet", "--zookeeper", hosts]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
-        f"error: ZooKeeper at {hosts} did not answer in 10 s: check the address and the server"
+        f"error: ZooKeeper at {hosts} did not respond within 10 s: check the address and the server"
     ]
 
 
-def test_fleet_ends_in_time_although_zookeeper_is_gone(tmp_path: Path) -> None:
+@pytest.mark.zookeeper
+def test_fleet_stops_in_time_although_zookeeper_is_gone(tmp_path: Path) -> None:
     with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
         process, ready = start_process(server, tmp_path, "--brokers", "3", "--bundles", "12")
         process.start()
         wait_ready(ready)
-    assert process.stop(grace_s=30) == 0
+    assert process.stop(grace_s=scaled(30)) == 0

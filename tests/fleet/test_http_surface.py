@@ -1,4 +1,4 @@
-"""The rest of Pulsar's HTTP surface, which both load managers share."""
+"""The rest of Pulsar's HTTP API, which both load managers share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
 from evenkeel.fleet.settings import EXTENSIBLE_CLASS, METADATA_STORE_VIEW_CLASS, MODULAR_CLASS
-from evenkeel.pulsar.topic_hash import hash_topic
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.pulsar_rules.ring import hash_topic
 from support.fleets import first_bundle, owned_bundles, running_fleet
+from support.waiting import scaled
 
 B1, B2, B3 = (f"b0{number}.fleet:8080" for number in (1, 2, 3))
 
@@ -22,9 +23,9 @@ def fleet(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper, pulsar_r
         yield fleet
 
 
-def test_requests_that_only_read(fleet: Fleet) -> None:
+def test_read_requests(fleet: Fleet) -> None:
     is_extensible = fleet.settings.load_manager == "extensible"
-    with httpx.Client(base_url=f"{fleet.web_url(B1)}/admin/v2/", timeout=20) as http:
+    with httpx.Client(base_url=f"{fleet.web_url(B1)}/admin/v2/", timeout=scaled(20)) as http:
         runtime = http.get("brokers/configuration/runtime").json()
         assert runtime["loadManagerClassName"] == (EXTENSIBLE_CLASS if is_extensible else MODULAR_CLASS)
         view = runtime["loadManagerServiceUnitStateTableViewClassName"]
@@ -40,7 +41,7 @@ def test_requests_that_only_read(fleet: Fleet) -> None:
         assert http.get("brokers/configuration/values").json() == {"loadBalancerSheddingEnabled": "true"}
 
 
-def test_owned_namespaces_are_told_by_the_broker_itself(fleet: Fleet) -> None:
+def test_owned_namespaces_come_from_the_broker_itself(fleet: Fleet) -> None:
     path = f"/admin/v2/brokers/fleet/{B2}/ownedNamespaces"
     redirect = httpx.get(fleet.web_url(B1) + path)
     assert redirect.status_code == 307
@@ -59,7 +60,7 @@ def test_topic_positions_are_their_hashes(fleet: Fleet) -> None:
     assert all(position == hash_topic(topic) for topic, position in answer["topicHashPositions"].items())
 
 
-def test_metrics_are_percentages_of_what_the_topics_carry(fleet: Fleet) -> None:
+def test_metrics_are_percentages_of_the_topics_load(fleet: Fleet) -> None:
     def cpu_of(broker: str) -> float:
         entries = httpx.get(f"{fleet.web_url(broker)}/admin/v2/broker-stats/metrics").json()
         return float(next(e["metrics"]["brk_lb_cpu_usage"] for e in entries if "brk_lb_cpu_usage" in e["metrics"]))
@@ -88,7 +89,7 @@ def test_split_at_given_positions(fleet: Fleet) -> None:
     cut = int(text[:10], 16) + 12345
     url = f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/split"
     parameters = {"splitAlgorithmName": "specified_positions_divide"}
-    assert httpx.request("PUT", url, params=parameters, json=[cut], timeout=20).status_code == 204
+    assert httpx.request("PUT", url, params=parameters, json=[cut], timeout=scaled(20)).status_code == 204
     boundaries = httpx.get(f"{fleet.web_url(B1)}/admin/v2/namespaces/{namespace}/bundles").json()["boundaries"]
     assert f"0x{cut:08x}" in boundaries
 

@@ -1,4 +1,4 @@
-"""The cluster that a seed draws: the same every time, worth rebalancing, and possible to rebalance."""
+"""The cluster built from a seed: reproducible, worth rebalancing, and possible to rebalance."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.fleet.catalogue import BundleCatalogue
-from evenkeel.fleet.layout import build_layout, list_bundles
-from evenkeel.fleet.placement import find_eligible
+from evenkeel.fleet.layout import BundleCatalogue, build_layout, list_bundles
+from evenkeel.fleet.load_manager import find_eligible
 from evenkeel.fleet.settings import FleetSettings
 from evenkeel.fleet.traffic import TrafficModel
 from evenkeel.model.bundles import BundleName, find_ring_fault, ranges_between
@@ -54,7 +53,7 @@ def test_load_is_skewed_but_no_bundle_is_too_big_to_move(brokers: int, bundles: 
 
 
 @pytest.mark.parametrize(("brokers", "bundles"), SIZES)
-def test_bundles_are_exactly_as_many_as_asked_for_and_tile_their_rings(brokers: int, bundles: int) -> None:
+def test_number_of_bundles_is_exact_and_they_tile_their_rings(brokers: int, bundles: int) -> None:
     layout = build_layout(FleetSettings(brokers=brokers, bundles=bundles))
     assert len(list_bundles(layout.boundaries)) == len(layout.owners) == bundles
     assert all(find_ring_fault(ranges_between(points)) is None for points in layout.boundaries.values())
@@ -107,7 +106,7 @@ def test_idle_bundles_have_no_topics_and_no_owner() -> None:
     assert not any(model.has_clients(bundle) for bundle in idle)
 
 
-def test_reserved_namespace_and_its_brokers_keep_to_themselves() -> None:
+def test_reserved_brokers_serve_only_their_namespace() -> None:
     layout = build_layout(FleetSettings(brokers=6))
     assert layout.reserved_brokers == ("b06.fleet:8080",)
     for bundle, owner in layout.owners.items():
@@ -155,3 +154,17 @@ def test_isolation_is_pulsars_rule(live: list[str], namespace: str, expected: li
 def test_wrong_settings_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         FleetSettings(**wrong)
+
+
+def test_messages_of_a_namespace_cost_the_cpu_that_the_settings_say() -> None:
+    plain, catalogue, owners, _ = build_model(FleetSettings(mean_cpu_share=0.1))
+    namespace = next(iter(owners)).rpartition("/")[0]
+    dear, *_ = build_model(FleetSettings(mean_cpu_share=0.1, cpu_costs={namespace: 3.0}))
+    mine = [bundle for bundle in owners if bundle.startswith(f"{namespace}/")]
+    others = [bundle for bundle in owners if not bundle.startswith(f"{namespace}/")][:10]
+    broker = FleetSettings().broker_ids[0]
+    idle = plain.broker_usage(broker, []).cpu.usage
+    cheap, costly = (model.broker_usage(broker, mine[:2]).cpu.usage for model in (plain, dear))
+    assert costly - idle == pytest.approx(3.0 * (cheap - idle))
+    assert dear.broker_usage(broker, others).cpu == plain.broker_usage(broker, others).cpu
+    assert catalogue.topics

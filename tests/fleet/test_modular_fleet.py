@@ -1,4 +1,4 @@
-"""Brokers of the modular load manager: ephemeral ownership, load reports, and lazy destinations."""
+"""Brokers with the modular load manager: ephemeral ownership, load reports, and destinations as hints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
-from support.fleets import first_bundle, owned_bundles, read_json, running_fleet, wait_for
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
+from support.fleets import first_bundle, owned_bundles, read_json, running_fleet
+from support.waiting import scaled, wait_for
 
 B1, B2, B3 = (f"b0{number}.fleet:8080" for number in (1, 2, 3))
 NEVER_S = 3600.0
@@ -35,7 +36,7 @@ def some_topic(fleet: Fleet, bundle: str) -> str:
 
 def unload(fleet: Fleet, bundle: str, **parameters: str) -> httpx.Response:
     url = f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/unload"
-    return httpx.put(url, params=parameters, follow_redirects=True, timeout=20)
+    return httpx.put(url, params=parameters, follow_redirects=True, timeout=scaled(20))
 
 
 def test_destination_is_honoured_at_the_next_lookup_and_not_before(
@@ -48,13 +49,13 @@ def test_destination_is_honoured_at_the_next_lookup_and_not_before(
         found = httpx.get(
             f"{fleet.web_url(B1)}/lookup/v2/topic/persistent/{some_topic(fleet, bundle)}",
             follow_redirects=True,
-            timeout=20,
+            timeout=scaled(20),
         )
         assert found.json()["httpUrl"] == fleet.web_url(B3)
         assert fleet.owner_of(bundle) == B3
 
 
-def test_clients_look_an_unloaded_bundle_up_on_their_own(fleet: Fleet) -> None:
+def test_clients_look_up_an_unloaded_bundle(fleet: Fleet) -> None:
     bundle = first_bundle(fleet, B2)
     assert unload(fleet, bundle, destinationBroker=B1).status_code == 204
     wait_for(lambda: fleet.owner_of(bundle) == B1, f"{bundle} is owned by {B1}")
@@ -66,7 +67,7 @@ def test_dead_destination_is_refused(fleet: Fleet) -> None:
     assert fleet.owner_of(bundle) == B1
 
 
-def test_destination_call_goes_by_way_of_the_leader(fleet: Fleet) -> None:
+def test_unload_with_destination_goes_through_the_leader(fleet: Fleet) -> None:
     leader = fleet.leader()
     assert leader is not None
     asked = next(broker for broker in fleet.broker_ids if broker != leader)
@@ -82,7 +83,7 @@ def test_destination_call_goes_by_way_of_the_leader(fleet: Fleet) -> None:
     )
 
 
-def test_owner_makes_its_deleted_node_again(fleet: Fleet, client: KazooClient) -> None:
+def test_owner_recreates_its_deleted_node(fleet: Fleet, client: KazooClient) -> None:
     bundle = first_bundle(fleet, B1)
     path = f"{fleet.settings.root}/namespace/{bundle}"
     before = client.exists(path)
@@ -91,7 +92,7 @@ def test_owner_makes_its_deleted_node_again(fleet: Fleet, client: KazooClient) -
     assert client.exists(path).ephemeralOwner == before.ephemeralOwner
 
 
-def test_killed_brokers_bundles_come_back_elsewhere(fleet: Fleet) -> None:
+def test_killed_brokers_bundles_move_to_other_brokers(fleet: Fleet) -> None:
     orphans = owned_bundles(fleet, B2)
     fleet.kill_broker(B2)
     wait_for(lambda: all(fleet.owner_of(b) not in (B2, None) for b in orphans), "every orphan has a new owner")
@@ -101,7 +102,7 @@ def test_split_cuts_the_boundaries_and_gives_both_children_to_the_owner(fleet: F
     bundle = first_bundle(fleet, B1)
     namespace = bundle.rpartition("/")[0]
     before = read_json(client, f"{fleet.settings.root}/admin/local-policies/{namespace}")["bundles"]["numBundles"]
-    answer = httpx.put(f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/split", timeout=20)
+    answer = httpx.put(f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/split", timeout=scaled(20))
     assert answer.status_code == 204
     assert client.exists(f"{fleet.settings.root}/namespace/{bundle}") is None
     for kind in ("local-policies", "policies"):
@@ -113,14 +114,14 @@ def test_split_cuts_the_boundaries_and_gives_both_children_to_the_owner(fleet: F
     assert any(name.startswith(f"{namespace}/{lower}_") for name in owned)
 
 
-def test_split_with_unload_gives_the_children_up(
+def test_split_with_unload_unloads_the_children(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(zookeeper, pulsar_root, load_manager="modular", clients_look_up_after_s=NEVER_S) as fleet:
         bundle = first_bundle(fleet, B1)
         namespace, _, text = bundle.rpartition("/")
         url = f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/split"
-        assert httpx.put(url, params={"unload": "true"}, timeout=20).status_code == 204
+        assert httpx.put(url, params={"unload": "true"}, timeout=scaled(20)).status_code == 204
         lower, upper = text.split("_")
         left = client.get_children(f"{pulsar_root}/namespace/{namespace}")
         assert not [part for part in left if part.startswith(lower) or part.endswith(upper)]
@@ -133,7 +134,7 @@ def test_report_agrees_with_what_the_broker_owns(fleet: Fleet, client: KazooClie
         assert report["msgRateIn"] == pytest.approx(sum(s["msgRateIn"] for s in report["lastStats"].values()))
 
 
-def test_report_is_written_when_ownership_changed_by_enough(fleet: Fleet, client: KazooClient) -> None:
+def test_report_is_written_when_ownership_changed_enough(fleet: Fleet, client: KazooClient) -> None:
     bundles = owned_bundles(fleet, B1)
     moved = bundles[: len(bundles) // 2]
     for bundle in moved:

@@ -1,4 +1,4 @@
-"""Modular brokers that lose a session: PIP-57, in both stores, and what becomes of the leader."""
+"""Modular brokers that lose a session: PIP-57 in both stores, and what happens to the leader."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.errors import UnavailableError
-from support.fleets import first_bundle, owned_bundles, read_json, running_fleet, wait_for
-from support.limited_proxy import limited_proxy
+from support.fleets import first_bundle, owned_bundles, read_json, running_fleet
+from support.proxies import limited_proxy
+from support.waiting import scaled, wait_for
 
 B1, B2, B3 = (f"b0{number}.fleet:8080" for number in (1, 2, 3))
 NEVER_S = 3600.0
@@ -37,10 +38,12 @@ def owners_by_session(client: KazooClient, fleet: Fleet, bundles: list[str]) -> 
 def lookup(fleet: Fleet, asked: str, bundle: str) -> httpx.Response:
     positions = httpx.get(f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/topicHashPositions", follow_redirects=True)
     topic = next(iter(positions.json()["topicHashPositions"])).removeprefix("persistent://")
-    return httpx.get(f"{fleet.web_url(asked)}/lookup/v2/topic/persistent/{topic}", follow_redirects=True, timeout=20)
+    return httpx.get(
+        f"{fleet.web_url(asked)}/lookup/v2/topic/persistent/{topic}", follow_redirects=True, timeout=scaled(20)
+    )
 
 
-def test_broker_with_a_new_session_owns_its_bundles_again_and_reports_anew(
+def test_broker_with_a_new_session_owns_its_bundles_again_and_reports_its_load(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(zookeeper, pulsar_root, **MODULAR) as fleet:
@@ -68,7 +71,7 @@ def test_broker_with_a_new_session_owns_its_bundles_again_and_reports_anew(
 def test_bundle_that_another_broker_took_meanwhile_is_unloaded(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
-    with running_fleet(zookeeper, pulsar_root, new_session_delay_s=2.0, **MODULAR) as fleet:
+    with running_fleet(zookeeper, pulsar_root, new_session_delay_s=scaled(2.0), **MODULAR) as fleet:
         bundles = owned_bundles(fleet, B2)
         taken = bundles[0]
         fleet.expire_session(B2)
@@ -88,7 +91,7 @@ def test_bundle_that_another_broker_took_meanwhile_is_unloaded(
 def test_broker_between_two_sessions_serves_its_topics_and_refuses_lookups(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str
 ) -> None:
-    with running_fleet(zookeeper, pulsar_root, new_session_delay_s=2.0, **MODULAR) as fleet:
+    with running_fleet(zookeeper, pulsar_root, new_session_delay_s=scaled(2.0), **MODULAR) as fleet:
         topics_url = f"{fleet.web_url(B2)}/admin/v2/broker-stats/topics"
         before, bundle = httpx.get(topics_url).json(), first_bundle(fleet, B2)
         fleet.expire_session(B2)
@@ -108,14 +111,14 @@ def test_policy_of_one_broker_is_shutdown(zookeeper: EmbeddedZooKeeper, pulsar_r
         assert not fleet.failed.is_set()
 
 
-def test_broker_that_gets_no_new_session_shuts_down_after_its_retries(
+def test_broker_without_a_new_session_shuts_down_after_its_retries(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evenkeel.fleet.sessions.CONNECT_TIMEOUT_S", 1.0)
     with limited_proxy(zookeeper.connect_string) as proxy:
         by_proxy = type("Server", (), {"connect_string": proxy.address})()
         with running_fleet(by_proxy, pulsar_root, brokers=1, bundles=4, session_retries=1, **MODULAR) as fleet:
-            # The one that takes the session over, and the broker's own return to hear that it has expired.
+            # One connection takes the session over; the other is the broker's own, which learns that it has expired.
             proxy.limit = proxy.accepted + 2
             fleet.expire_session(B1)
             wait_for(fleet.failed.is_set, "the last broker shut down")
@@ -124,7 +127,7 @@ def test_broker_that_gets_no_new_session_shuts_down_after_its_retries(
             proxy.limit = None
 
 
-def test_leader_that_lost_its_session_begins_no_second_term_by_its_old_node(
+def test_old_node_of_a_leader_starts_no_second_term(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient
 ) -> None:
     with running_fleet(zookeeper, pulsar_root, **MODULAR) as fleet:
@@ -146,10 +149,10 @@ def test_expired_leader_is_a_real_fail_over_and_its_hints_are_lost(
         leader, path = fleet.leader(), f"{pulsar_root}/loadbalance/leader"
         assert leader is not None
         before = client.exists(path)
-        # B1 carries most, so that only a hint would bring a bundle of B2 there.
+        # B1 is the most loaded, so only a hint would bring a bundle of B2 there.
         bundle = first_bundle(fleet, B2)
         url = f"{fleet.web_url(B1)}/admin/v2/namespaces/{bundle}/unload"
-        answer = httpx.put(url, params={"destinationBroker": B1}, follow_redirects=True, timeout=20)
+        answer = httpx.put(url, params={"destinationBroker": B1}, follow_redirects=True, timeout=scaled(20))
         assert answer.status_code == 204
         fleet.expire_session(leader)
 
@@ -177,7 +180,7 @@ def test_two_brokers_under_one_id_are_refused(
         assert client.get(registration(fleet, B2))[0] == b"{}"
 
 
-def test_session_of_the_configuration_store_is_followed_by_another_and_its_cache_is_dropped(
+def test_lost_session_of_the_configuration_store_is_replaced_and_its_cache_dropped(
     zookeeper: EmbeddedZooKeeper, pulsar_root: str, client: KazooClient, tmp_path: Path
 ) -> None:
     with EmbeddedZooKeeper(tmp_path / "configuration") as store:
@@ -189,7 +192,7 @@ def test_session_of_the_configuration_store_is_followed_by_another_and_its_cache
             bundle, sessions = first_bundle(fleet, B2), {b: session_of(fleet, b) for b in fleet.broker_ids}
             namespace, before = bundle.rpartition("/")[0], fleet.owners()
             unload_url = f"{fleet.web_url(B2)}/admin/v2/namespaces/{bundle}/unload"
-            assert httpx.put(unload_url, timeout=20).status_code == 204
+            assert httpx.put(unload_url, timeout=scaled(20)).status_code == 204
             assert lookup(fleet, B1, bundle).status_code == 200
             for broker_id in fleet.broker_ids:
                 fleet.expire_configuration_session(broker_id)
@@ -203,13 +206,16 @@ def test_session_of_the_configuration_store_is_followed_by_another_and_its_cache
             other.create(path, json.dumps({"reserved": policy}).encode())
             owner = fleet.owner_of(bundle)
             assert owner is not None
-            assert httpx.put(unload_url.replace(B2, owner), timeout=20).status_code == 204
+            assert httpx.put(unload_url.replace(B2, owner), timeout=scaled(20)).status_code == 204
             wait_for(lambda: lookup(fleet, B1, bundle).status_code == 200, "the brokers can read policies again")
             assert fleet.owner_of(bundle) == B3
             assert {b: session_of(fleet, b) for b in fleet.broker_ids} == sessions
             assert {**fleet.owners(), bundle: B2} == {**before, bundle: B2}
             split = first_bundle(fleet, B1)
-            assert httpx.put(f"{fleet.web_url(B1)}/admin/v2/namespaces/{split}/split", timeout=20).status_code == 204
+            assert (
+                httpx.put(f"{fleet.web_url(B1)}/admin/v2/namespaces/{split}/split", timeout=scaled(20)).status_code
+                == 204
+            )
             boundaries = read_json(other, f"{pulsar_root}/admin/policies/{split.rpartition('/')[0]}")["bundles"]
             assert (
                 boundaries

@@ -1,4 +1,4 @@
-"""PIP-57 by the letter: which ownership nodes a broker with a new session takes for its own."""
+"""PIP-57: which ownership nodes a broker with a new session treats as its own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
-from evenkeel.fleet.reowning import OwnershipNodes, Reowning
-from support.fleets import wait_for
+from evenkeel.fleet.session_recovery import OwnershipNodes, Reowning
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
+from support.waiting import scaled, wait_for
 
 KEPT, STALE, TAKEN, ABSENT = BUNDLES = ("t/n/kept", "t/n/stale", "t/n/taken", "t/n/absent")
-CALL_TIMEOUT_S = 20.0
+CALL_TIMEOUT_S = scaled(20.0)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def put(client: KazooClient, root: str, bundle: str, owner: bytes) -> None:
     client.create(f"{root}/{bundle}", owner, ephemeral=True, makepath=True)
 
 
-def test_each_node_is_judged_by_the_session_that_owns_it(
+def test_owning_session_decides_about_each_node(
     client: KazooClient, old_session: KazooClient, pulsar_root: str
 ) -> None:
     put(client, pulsar_root, KEPT, b"b1")
@@ -69,7 +69,7 @@ def test_bundle_whose_old_node_goes_to_another_broker_is_unloaded(
     assert reowning.outcome.unloaded == [STALE]
 
 
-def test_node_of_another_session_that_never_goes_is_given_up_at_the_deadline(
+def test_bundle_whose_old_node_never_goes_away_is_unloaded_at_the_deadline(
     client: KazooClient, old_session: KazooClient, pulsar_root: str
 ) -> None:
     put(old_session, pulsar_root, STALE, b"b1")

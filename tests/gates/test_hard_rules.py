@@ -6,22 +6,24 @@ import dataclasses
 import random
 from datetime import timedelta
 
+import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.gates.frames import frame_of
-from evenkeel.gates.hard_rules import PlacedLoads
-from evenkeel.gates.loads import bundle_loads
-from evenkeel.gates.plan_gate import BalanceRow
-from evenkeel.gates.rules.balance_rules import PlanIsNoWorseThanBefore
+from evenkeel.gates.plan_gate import JudgedSnapshot, PlacedLoads
 from evenkeel.model.bundles import RING_END, BundleName, ranges_between
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.model.snapshot import Broker, Bundle
-from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.load import share_cpu
-from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.model.snapshot import Broker, Bundle, Topic
+from evenkeel.planning.problem.columns import BundleColumns
+from evenkeel.planning.problem.loads import share_cpu
+from evenkeel.planning.verifier.verifier import find_violations
+from evenkeel_spark.cluster_loads import ClusterLoads
+from evenkeel_spark.driver_loads import DriverLoads
+from evenkeel_spark.spark_loads import SparkLoads
+from evenkeel_spark.transforms.planning_loads import judged_rates, planning_loads
 from support import small_cluster, small_plan
+from support.frames import frame_of
 from support.small_cluster import MEGABYTE, TAKEN_AT
 
 SEED = 20260131
@@ -105,35 +107,19 @@ def whole_columns(brokers: list[Broker], bundles: list[Bundle], steps: list[Step
     )
 
 
-def test_summary_leads_to_the_same_violations_as_all_bundles(spark: SparkSession) -> None:
+@pytest.mark.parametrize("where", ["Spark", "driver"])
+def test_summary_leads_to_the_same_violations_as_all_bundles(spark: SparkSession, where: str) -> None:
     chance = random.Random(SEED)
     brokers, bundles = cluster(chance)
     steps = random_steps(chance, brokers, bundles)
     policies = Policies(anti_affinity=GROUPS)
-    frames = small_cluster.frames(spark, brokers, bundles)
-    placed = PlacedLoads.collect(bundle_loads(frames, brokers, (), SETTINGS), frames.topics, steps, policies)
-    summary = placed.find_violations(steps, brokers, policies, SETTINGS)
+    tables = small_cluster.tables(brokers, bundles)
+    loads: ClusterLoads = DriverLoads.of_snapshot(tables["bundles"], None, tables["topics"], brokers, (), SETTINGS)
+    if where == "Spark":
+        rates = frame_of(spark, Bundle, bundles).transform(judged_rates, None, (), SETTINGS)
+        loads = SparkLoads(rates.transform(planning_loads, brokers, SETTINGS), frame_of(spark, Topic, []))
+    snapshot = JudgedSnapshot(brokers, policies, loads)
+    summary = PlacedLoads.collect(snapshot, steps).find_violations(steps, snapshot, SETTINGS)
     expected = find_violations(steps, brokers, whole_columns(brokers, bundles, steps), policies, SETTINGS)
     assert summary == expected
     assert {"overload", "anti-affinity", "system-namespace", "not-active"} <= {violation.rule for violation in summary}
-
-
-def test_peak_may_rise_to_the_overload_line_only_where_bundles_have_to_move(spark: SparkSession) -> None:
-    rows = frame_of(
-        spark,
-        BalanceRow,
-        [
-            BalanceRow("b01", "b01", "cpu", 100, 50, 0, 40, 50, 0),
-            BalanceRow("b02", "b01", "cpu", 100, 30, 80, 40, 30, 80),
-            BalanceRow("b03", "b01", "bandwidth_in", 0, 30, 80, 0, 30, 80),
-        ],
-    )
-
-    def breaches(may_rise: bool, line: float) -> list[str]:
-        rule = PlanIsNoWorseThanBefore(may_rise=may_rise, overload_line_percent=line)
-        return [row["detail"] for row in rule.find_breaches(rows).collect()]
-
-    sentence = "cpu of broker b02 would be at 80.0 % of its limit, the highest before was 50.0 %"
-    assert breaches(False, 85.0) == [sentence]
-    assert breaches(True, 75.0) == [sentence]
-    assert breaches(True, 85.0) == []

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from pyspark.sql import SparkSession
 
-from evenkeel.gates import JudgedPlan, judge_plan
+from evenkeel.gates.plan_gate import JudgedPlan, judge_plan
 from evenkeel.model.errors import InputError
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import PolicyDocument
 from evenkeel.model.verdict import Severity, Verdict
-from evenkeel.planning.manual import Wish, plan_wish
+from evenkeel.planning.manual.requests import ManualRequest, build_manual_plan
 from support import small_cluster, small_plan
 from support.by_hand import known, pinned_to
 from support.small_cluster import B01, B02, B03, MEGABYTE, TAKEN_AT
@@ -27,12 +26,11 @@ FOURTH = "shop/orders/0xc0000000_0xffffffff"
 
 
 def judge(
-    spark: SparkSession,
     plan: JudgedPlan,
     policy_rows: Sequence[PolicyDocument] = (),
     settings: Settings = SETTINGS,
 ) -> Verdict:
-    return judge_plan(spark, plan, small_cluster.frames(spark, policy_rows=policy_rows), settings)
+    return judge_plan(plan, small_cluster.judged(settings, policy_rows=policy_rows), settings)
 
 
 def found(verdict: Verdict, severity: Severity) -> dict[str, str]:
@@ -40,16 +38,16 @@ def found(verdict: Verdict, severity: Severity) -> dict[str, str]:
     return {check.name: check.detail for check in verdict.checks if not check.passed and check.severity == severity}
 
 
-def test_good_plan_passes_without_a_warning(spark: SparkSession) -> None:
+def test_good_plan_passes_without_a_warning() -> None:
     plan = small_plan.stored()
-    verdict = judge(spark, plan)
+    verdict = judge(plan)
     assert [check.detail for check in verdict.checks if not check.passed] == []
     assert verdict.subject == f"plan {plan.plan_id[:12]}"
     assert {check.suite for check in verdict.checks} == {"plan", "plan_violations", "plan_steps", "plan_brokers"}
     assert Verdict.from_json(json.loads(json.dumps(verdict.to_json())), "here") == verdict
 
 
-def test_faults_of_steps_block(spark: SparkSession) -> None:
+def test_faults_of_steps_block() -> None:
     isolation = {
         "pinned": {
             "namespaces": ["shop/orders"],
@@ -66,7 +64,7 @@ def test_faults_of_steps_block(spark: SparkSession) -> None:
         step(order=4, wave=1, kind="split", bundle=FOURTH, source=B02, source_incarnation=102),
     ]
     settings = dataclasses.replace(SETTINGS, max_steps=4, max_number_of_bundles_to_split_per_cycle=1)
-    verdict = judge(spark, small_plan.stored(steps), [PolicyDocument("isolation", "", json.dumps(isolation))], settings)
+    verdict = judge(small_plan.stored(steps), [PolicyDocument("isolation", "", json.dumps(isolation))], settings)
     details = found(verdict, Severity.CRITICAL)
     assert details["steps_start_at_the_owner"] == (
         f"step 1: bundle {SECOND} is owned by {B01}, the plan says {B02}; "
@@ -82,7 +80,7 @@ def test_faults_of_steps_block(spark: SparkSession) -> None:
     )
 
 
-def test_plan_that_splits_a_bundle_and_moves_its_child_passes(spark: SparkSession) -> None:
+def test_plan_that_splits_a_bundle_and_moves_its_child_passes() -> None:
     # the lower half of the first bundle goes to b03: 60 → 50 MB/s, 10 → 20 MB/s
     half = small_plan.MOVED_MB // 2
     nothing = {"throughput_in_bytes_per_s": 0, "throughput_out_bytes_per_s": 0, "cpu_millipercent": 0, "topics": 0}
@@ -99,23 +97,23 @@ def test_plan_that_splits_a_bundle_and_moves_its_child_passes(spark: SparkSessio
         sessions=5,
     )
     rows = small_plan.balances(after_mb=(50, 20, 20), band_mb=50)
-    verdict = judge(spark, small_plan.stored([split, child], rows))
+    verdict = judge(small_plan.stored([split, child], rows))
     assert [check.detail for check in verdict.checks if not check.passed] == []
     # the rest of the namespace is looked at too: with 4 bundles it is full
     full = dataclasses.replace(SETTINGS, namespace_maximum_bundles=4)
-    details = found(judge(spark, small_plan.stored([split, child], rows), settings=full), Severity.CRITICAL)
+    details = found(judge(small_plan.stored([split, child], rows), settings=full), Severity.CRITICAL)
     assert details == {"hard_rules_hold": "shop/orders would have 5 bundles, but at most 4 are allowed"}
     # what the child carries is looked up in the snapshot's topics, not believed
     lying = dataclasses.replace(child, sessions=1)
-    details = found(judge(spark, small_plan.stored([split, lying], rows)), Severity.CRITICAL)
+    details = found(judge(small_plan.stored([split, lying], rows)), Severity.CRITICAL)
     assert f"{child.bundle} does not carry what its parent's cut gives it" in details["hard_rules_hold"]
 
 
-def test_faults_of_the_balance_block_or_warn(spark: SparkSession) -> None:
+def test_faults_of_the_balance_block_or_warn() -> None:
     rows = small_plan.balances(after_mb=(40, 20, 70))
     rows[1] = dataclasses.replace(rows[1], used_before=61 * MEGABYTE)
     plan = small_plan.stored(rows=rows, expires_at=TAKEN_AT - timedelta(seconds=1), truncated=True)
-    verdict = judge(spark, plan, settings=dataclasses.replace(SETTINGS, broker_overloaded_threshold_percentage=50.0))
+    verdict = judge(plan, settings=dataclasses.replace(SETTINGS, broker_overloaded_threshold_percentage=50.0))
     assert found(verdict, Severity.CRITICAL) == {
         "plan_expires_after_its_snapshot": (
             "the plan expires at 2026-01-31T02:59:59.000Z, its snapshot is of 2026-01-31T03:00:00.000Z"
@@ -145,44 +143,44 @@ def test_faults_of_the_balance_block_or_warn(spark: SparkSession) -> None:
     )
 
 
-def test_empty_plan_is_worth_a_word_and_names_what_stays_outside_the_band(spark: SparkSession) -> None:
+def test_empty_plan_is_worth_a_word_and_names_what_stays_outside_the_band() -> None:
     rows = small_plan.balances(after_mb=(60, 20, 10), band_mb=32)
-    verdict = judge(spark, small_plan.stored([], rows))
+    verdict = judge(small_plan.stored([], rows))
     assert verdict.passed
     assert found(verdict, Severity.INFO) == {"plan_has_steps": "the plan has no steps"}
     assert list(found(verdict, Severity.WARNING)) == ["brokers_end_inside_the_band"]
     assert {check.name for check in verdict.warnings} == {"plan_has_steps", "brokers_end_inside_the_band"}
 
 
-def test_plan_of_an_unknown_snapshot_is_refused(spark: SparkSession) -> None:
+def test_plan_of_an_unknown_snapshot_is_refused() -> None:
     with pytest.raises(InputError, match="'yesterday' is not a snapshot's id: plan again"):
-        judge(spark, small_plan.stored(snapshot_id="yesterday"))
+        judge(small_plan.stored(snapshot_id="yesterday"))
 
 
-def test_same_plan_gets_the_same_verdict(spark: SparkSession) -> None:
+def test_same_plan_gets_the_same_verdict() -> None:
     plan = small_plan.stored([step(bundle=name, order=n) for n, name in enumerate((FIRST, SECOND, THIRD))])
-    assert judge(spark, plan) == judge(spark, plan)
+    assert judge(plan) == judge(plan)
 
 
 @pytest.mark.parametrize("bandwidth_model", ["bundles", "scaled"])
-def test_plan_by_hand_may_make_the_balance_worse_but_says_so(spark: SparkSession, bandwidth_model: str) -> None:
+def test_plan_by_hand_may_make_the_balance_worse_but_says_so(bandwidth_model: str) -> None:
     settings = dataclasses.replace(SETTINGS, bandwidth_model=bandwidth_model)
     measured = small_cluster.change(small_cluster.brokers(), "broker_id", B02, bandwidth_in_usage_kbps=200_000.0)
-    wish = Wish(StepKind.TRANSFER, FOURTH, "ada", destination=B01)
-    made = plan_wish(known(brokers=measured, settings=settings), wish)
+    wish = ManualRequest(StepKind.TRANSFER, FOURTH, "ada", destination=B01)
+    made = build_manual_plan(known(brokers=measured, settings=settings), wish)
     plan = small_plan.SmallPlan(made.plan, made.steps, made.rejections, made.brokers)
-    frames = small_cluster.frames(spark, broker_rows=measured)
-    verdict = judge_plan(spark, plan, frames, settings)
+    snapshot = small_cluster.judged(settings, measured)
+    verdict = judge_plan(plan, snapshot, settings)
     assert verdict.passed, verdict.blocking
     assert set(found(verdict, Severity.WARNING)) == {"plan_is_no_worse_than_before"}, "its load is the snapshot's"
     # the same steps by a planner are a bug
     certified = dataclasses.replace(plan, plan=dataclasses.replace(made.plan, strategy="certified"))
-    blocked = found(judge_plan(spark, certified, frames, settings), Severity.CRITICAL)
+    blocked = found(judge_plan(certified, snapshot, settings), Severity.CRITICAL)
     assert set(blocked) == {"plan_is_no_worse_than_before", "hard_rules_hold"}
 
 
-def test_plan_by_hand_may_not_break_a_hard_rule(spark: SparkSession) -> None:
-    made = plan_wish(known(settings=SETTINGS), Wish(StepKind.TRANSFER, FOURTH, "ada", destination=B03))
+def test_plan_by_hand_may_not_break_a_hard_rule() -> None:
+    made = build_manual_plan(known(settings=SETTINGS), ManualRequest(StepKind.TRANSFER, FOURTH, "ada", destination=B03))
     plan = small_plan.SmallPlan(made.plan, made.steps, made.rejections, made.brokers)
-    details = found(judge(spark, plan, [pinned_to("b01.fleet", "b02.fleet")]), Severity.CRITICAL)
+    details = found(judge(plan, [pinned_to("b01.fleet", "b02.fleet")]), Severity.CRITICAL)
     assert details == {"hard_rules_hold": f"step 0: {B03} may not own shop/orders by isolation policy pinned"}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from evenkeel.gates import judge_snapshot
+from evenkeel.gates.snapshot_gate import judge_snapshot
 from evenkeel.model.errors import RefusedError
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, PolicyDocument
@@ -23,14 +23,13 @@ SECOND = "shop/orders/0x40000000_0x80000000"
 
 
 def judge(
-    spark: SparkSession,
     broker_rows: Sequence[Broker] | None = None,
     bundle_rows: Sequence[Bundle] | None = None,
     policy_rows: Sequence[PolicyDocument] = (),
     **manifest: Any,
 ) -> Verdict:
-    frames = small_cluster.frames(spark, broker_rows, bundle_rows, policy_rows)
-    return judge_snapshot(spark, small_cluster.manifest(**manifest), frames, Settings())
+    tables = small_cluster.tables(broker_rows, bundle_rows, policy_rows)
+    return judge_snapshot(small_cluster.manifest(**manifest), tables, Settings())
 
 
 def found(verdict: Verdict, severity: Severity) -> dict[str, str]:
@@ -38,27 +37,21 @@ def found(verdict: Verdict, severity: Severity) -> dict[str, str]:
     return {check.name: check.detail for check in verdict.checks if not check.passed and check.severity == severity}
 
 
-def test_good_snapshot_passes_without_a_warning_and_leaves_nothing_behind(
-    spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    verdict = judge(spark)
+def test_good_snapshot_passes_without_a_warning() -> None:
+    verdict = judge()
     assert [check.detail for check in verdict.checks if not check.passed] == []
     assert verdict.subject == f"snapshot {small_cluster.manifest().snapshot_id}"
     assert {check.suite for check in verdict.checks} == {"snapshot_brokers", "snapshot_bundles", "snapshot_policies"}
-    assert list(tmp_path.iterdir()) == []
-    assert spark.sparkContext._jsc.getPersistentRDDs().size() == 0
-    assert "Calculating Metrics" not in capfd.readouterr().err
     assert Verdict.from_json(verdict.to_json(), "here") == verdict
     verdict.require_passed()
 
 
-def test_faults_of_brokers_block(spark: SparkSession) -> None:
+def test_faults_of_brokers_block() -> None:
     rows = change(small_cluster.brokers(), "broker_id", B01, reported_at=TAKEN_AT - timedelta(seconds=2713))
     rows = change(rows, "broker_id", B02, cpu_usage_percent=float("nan"), memory_usage_mib=-1.0, state="Asleep")
     rows = change(rows, "broker_id", B03, reported_at=None)
     rows.append(rows[0])
-    verdict = judge(spark, rows, brokers_without_report=(B03, "b04.fleet:8080"))
+    verdict = judge(rows, brokers_without_report=(B03, "b04.fleet:8080"))
     assert found(verdict, Severity.CRITICAL) == {
         "broker_states_are_known": f"broker {B02} is in the unknown state Asleep",
         "brokers_are_listed_once": f"broker {B01} is listed 2 times",
@@ -72,11 +65,37 @@ def test_faults_of_brokers_block(spark: SparkSession) -> None:
         verdict.require_passed()
 
 
-def test_faults_that_only_warn(spark: SparkSession) -> None:
+def isolate_first() -> PolicyDocument:
+    """The first broker is a pool of its own."""
+    rule = {"namespaces": ["none/.*"], "primary": [B01.rpartition(":")[0]], "secondary": []}
+    rule |= {"auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1"}}}  # type: ignore[dict-item]
+    return PolicyDocument("isolation", "", json.dumps({"alone": rule}))
+
+
+def test_broker_that_nobody_hears_blocks_only_if_every_pool_has_one() -> None:
+    rows = change(small_cluster.brokers(), "broker_id", B01, state="Initial", reported_at=None)
+    apart = judge(rows, policy_rows=[isolate_first()], brokers_without_report=(B01,))
+    assert apart.passed
+    assert found(apart, Severity.WARNING)["brokers_are_heard"] == (
+        f"broker {B01} has no fresh load report: its pool is not planned"
+    )
+    together = judge(rows, brokers_without_report=(B01,))
+    assert found(together, Severity.CRITICAL) == {
+        "some_pool_is_known": f"no pool can be planned: broker {B01} has no fresh load report"
+    }
+
+
+@pytest.mark.parametrize("reported_at", [None, TAKEN_AT - timedelta(hours=3)])
+def test_broker_that_is_being_drained_needs_no_load_report(reported_at: datetime | None) -> None:
+    rows = change(small_cluster.brokers(), "broker_id", B01, state="Stopping", reported_at=reported_at)
+    assert judge(rows, brokers_without_report=(B01,)).passed
+
+
+def test_faults_that_only_warn() -> None:
     rows = change(small_cluster.brokers(), "broker_id", B02, cpu_limit_percent=None, bandwidth_in_limit_kbps=None)
     rows = change(rows, "broker_id", B03, bandwidth_out_usage_kbps=960_000.0)
     note = "no broker says its cores: all are taken as equal"
-    verdict = judge(spark, rows, notes=(note,))
+    verdict = judge(rows, notes=(note,))
     assert verdict.passed
     assert found(verdict, Severity.WARNING) == {
         "limits_are_known": f"the limit of cpu and bandwidth in of broker {B02} is unknown",
@@ -87,19 +106,19 @@ def test_faults_that_only_warn(spark: SparkSession) -> None:
     }
 
 
-def test_snapshot_without_brokers_blocks(spark: SparkSession) -> None:
-    details = found(judge(spark, [], []), Severity.CRITICAL)
+def test_snapshot_without_brokers_blocks() -> None:
+    details = found(judge([], []), Severity.CRITICAL)
     assert details == {"snapshot_has_brokers": "The snapshot holds at least 1 broker, but 0 was found"}
 
 
-def test_faults_of_bundles_block(spark: SparkSession) -> None:
+def test_faults_of_bundles_block() -> None:
     rows = change(small_cluster.bundles(), "bundle", FIRST, owner="b09.fleet:8080", state="Dozing")
     rows = change(rows, "bundle", SECOND, throughput_in_bytes_per_s=float("inf"), msg_rate_in_per_s=-3.0)
     idle = next(row for row in rows if row.bundle.startswith("shop/audit/0x0"))
     rows = change(rows, "bundle", idle.bundle, owner=None, state="Init")
     rows.append(dataclasses.replace(idle, owner=B03))
     rows.append(dataclasses.replace(idle, owner=B02))
-    assert found(judge(spark, None, rows), Severity.CRITICAL) == {
+    assert found(judge(None, rows), Severity.CRITICAL) == {
         "bundle_states_are_known": f"bundle {FIRST} is in the unknown state Dozing",
         "bundles_are_listed_once": f"bundle {idle.bundle} has the owners {B02} and {B03}",
         "ranges_tile_the_ring": "; ".join(["namespace shop/audit: an overlap at 0x00000000_0x80000000"] * 2),
@@ -113,23 +132,23 @@ def test_faults_of_bundles_block(spark: SparkSession) -> None:
     }
 
 
-def test_policies_that_cannot_be_read_block(spark: SparkSession) -> None:
+def test_policies_that_cannot_be_read_block() -> None:
     rows = [
         PolicyDocument("isolation", "", '{"pinned": {"namespaces": ["shop/.*"]}}'),
         PolicyDocument("failure_domain", "zone-1", "{"),
         PolicyDocument("resource_quota", "", "{}"),
     ]
-    details = found(judge(spark, policy_rows=rows), Severity.CRITICAL)
+    details = found(judge(policy_rows=rows), Severity.CRITICAL)
     first, second, third = details["policies_are_readable"].split("; ")
     assert first == "a policy is of the unknown kind 'resource_quota'"
     assert second.startswith("failure_domain zone-1 is not JSON (")
     assert third == "isolation policy 'pinned' is malformed (KeyError('primary'))"
 
 
-def test_what_cannot_be_judged_blocks(spark: SparkSession) -> None:
-    frames = small_cluster.frames(spark)
-    crippled = dataclasses.replace(frames, brokers=frames.brokers.drop("cpu_limit_percent"))
-    verdict = judge_snapshot(spark, small_cluster.manifest(), crippled, Settings())
+def test_what_cannot_be_judged_blocks() -> None:
+    tables = small_cluster.tables()
+    crippled = tables | {"brokers": tables["brokers"].drop_columns(["cpu_limit_percent"])}
+    verdict = judge_snapshot(small_cluster.manifest(), crippled, Settings())
     details = found(verdict, Severity.CRITICAL)
     assert set(details) == {"broker_figures_are_sane", "limits_are_known"}
     assert details["limits_are_known"].startswith("limits_are_known could not be judged (")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evenkeel.model.approval import Approval
+from evenkeel.model.directives import UNKNOWN, Directive
 from evenkeel.model.errors import InputError
-from evenkeel.model.orders import UNKNOWN, Order
 from evenkeel.model.outside_json import parse_json, show
 from evenkeel.model.plan import Plan
 from evenkeel.model.policies import IsolationPolicy, Policies
@@ -18,7 +18,7 @@ from evenkeel.model.request import PlanRequest
 from evenkeel.model.run import (
     JournalEntry,
     NativeSwitches,
-    PlanStanding,
+    PlanStatus,
     RunRecord,
     RunState,
     StepResult,
@@ -33,7 +33,7 @@ NODE = "/evenkeel/lab/plans/p1"
 NOW_MS = 1_700_000_000_000
 ENTRY = JournalEntry("p1", 0, "t/n/0x0_0x1", "b1:8080", None, 3, StepState.SETTLED, NOW_MS)
 SWITCHES = NativeSwitches({"shedding": None, "splitting": "true"}, {"shedding": "false"}, made_node=False)
-STANDING = PlanStanding("p1", "me", 3, RunState.RUNNING, NOW_MS, {"settled": 1}, "", SWITCHES, ((7, 1), (7, 2)))
+STANDING = PlanStatus("p1", "me", 3, RunState.RUNNING, NOW_MS, {"settled": 1}, "", SWITCHES, ((7, 1), (7, 2)))
 RESULT = StepResult(0, "t/n/0x0_0x1", "b1:8080", "b2:8080", StepState.SETTLED, "", 0.5)
 RUN = RunRecord("r", "p1", "lab", 3, RunState.DONE, "then", "now", False, (RESULT,), "", "1.0")
 EVENT = RunEvent("now", 3, Decision.WARNED, "careful", seconds=1, facts={"any": [1, {"thing": None}]})
@@ -46,9 +46,9 @@ def changed(data: bytes, change: Change) -> bytes:
 
 def test_what_evenkeel_wrote_itself_is_read_back() -> None:
     assert JournalEntry.decode(ENTRY.encode(), NODE) == ENTRY
-    assert PlanStanding.decode(STANDING.encode(), NODE) == STANDING
+    assert PlanStatus.decode(STANDING.encode(), NODE) == STANDING
     unpaused = replace(STANDING, switches=None, own_changes=())
-    assert PlanStanding.decode(unpaused.encode(), NODE) == unpaused
+    assert PlanStatus.decode(unpaused.encode(), NODE) == unpaused
     assert RunRecord.from_json(json.loads(json.dumps(RUN.to_json())), "run.json") == RUN
     assert RunEvent.decode(EVENT.encode(), "events.jsonl") == EVENT
 
@@ -101,8 +101,8 @@ def test_journal_entry_with_a_field_of_the_wrong_type_is_refused_with_its_node(c
     ],
 )
 def test_standing_with_a_field_of_the_wrong_type_is_refused_with_its_node(change: Change) -> None:
-    with pytest.raises(InputError, match=f"{NODE} is not a plan's standing"):
-        PlanStanding.decode(changed(STANDING.encode(), change), NODE)
+    with pytest.raises(InputError, match=f"{NODE} is not a plan's status"):
+        PlanStatus.decode(changed(STANDING.encode(), change), NODE)
 
 
 @pytest.mark.parametrize("change", [{"epoch": "3"}, {"facts": []}, {"seconds": float("nan")}, {"order": "first"}])
@@ -121,7 +121,7 @@ def test_run_with_a_field_of_the_wrong_type_is_refused(change: Change) -> None:
 
 
 def test_approval_with_a_field_of_the_wrong_type_is_refused() -> None:
-    fields = Approval("p1", "ann", "now", "cli").to_json()
+    fields = Approval("p1", "east", "", "ann", "OS user ann", "host", "now", "cli").to_json()
     with pytest.raises(InputError, match=r"approval\.json is not an approval .*approved_by = \['ann'\]"):
         Approval.from_json(fields | {"approved_by": ["ann"]}, "approval.json")
 
@@ -129,12 +129,12 @@ def test_approval_with_a_field_of_the_wrong_type_is_refused() -> None:
 @pytest.mark.parametrize("artifact", [Approval, Plan, PlanRequest, RunRecord, SnapshotManifest, Verdict])
 @pytest.mark.parametrize("value", [[], None, 5, "text"])
 def test_artifact_that_is_no_object_is_refused(artifact: Any, value: object) -> None:
-    with pytest.raises(InputError, match=r"artifact\.json holds no JSON object"):
+    with pytest.raises(InputError, match=r"artifact\.json is not a JSON object"):
         artifact.from_json(value, "artifact.json")
 
 
 @pytest.mark.parametrize("data", [pytest.param(DEEP, id="deep"), b"[]", b"5", b"", b"\xff"])
-@pytest.mark.parametrize("document", [JournalEntry, PlanStanding, RunEvent])
+@pytest.mark.parametrize("document", [JournalEntry, PlanStatus, RunEvent])
 def test_bytes_that_are_no_document_are_refused(document: Any, data: bytes) -> None:
     with pytest.raises(InputError, match=f"{NODE} "):
         document.decode(data, NODE)
@@ -156,13 +156,13 @@ def test_value_is_shown_in_short_however_long_or_deep_it_is() -> None:
 @pytest.mark.parametrize(
     ("data", "order"),
     [
-        pytest.param(DEEP, Order(UNKNOWN, "", DEEP.decode()), id="deep"),
-        (b'{"who": 5, "when": ["now"], "reason": {}}', Order("5", "['now']")),
-        (b'{"who": "\\ud800", "when": null}', Order("?", "")),
+        pytest.param(DEEP, Directive(UNKNOWN, "", DEEP.decode()), id="deep"),
+        (b'{"who": 5, "when": ["now"], "reason": {}}', Directive("5", "['now']")),
+        (b'{"who": "\\ud800", "when": null}', Directive("?", "")),
     ],
 )
-def test_order_counts_whatever_it_says(data: bytes, order: Order) -> None:
-    assert Order.decode(data) == order
+def test_order_counts_whatever_it_says(data: bytes, order: Directive) -> None:
+    assert Directive.decode(data) == order
     assert order.encode()
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.adapters.lake import Lake, to_arrow, to_parquet
-from evenkeel.adapters.plans import PlanStore
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.store import Lake, to_arrow, to_parquet
 from evenkeel.model.errors import InputError, RefusedError
 from evenkeel.model.plan import Step, invert
 from support.lakes import make_broker, make_bundle, write_snapshot
@@ -43,7 +43,7 @@ def test_same_content_has_the_same_id_and_may_be_written_again(lake: Lake) -> No
 
 
 def test_unknown_plan_is_one_sentence(lake: Lake) -> None:
-    with pytest.raises(InputError, match="no plan in .* begin with 'abc': give the whole plan id"):
+    with pytest.raises(InputError, match="no plans in .*: make one with `evenkeel plan`"):
         PlanStore(lake).load("abc")
 
 
@@ -60,8 +60,8 @@ def test_steps_that_are_not_the_plans_own_are_refused(lake: Lake, tmp_path: Path
 def test_plan_of_an_unknown_schema_is_refused(lake: Lake) -> None:
     from evenkeel.model.plan import Plan
 
-    with pytest.raises(InputError, match="has schema version 1, this library knows 2"):
-        Plan.from_json({"schema_version": 1}, "plan.json")
+    with pytest.raises(InputError, match="has schema version 2, this version of Evenkeel reads 3"):
+        Plan.from_json({"schema_version": 2}, "plan.json")
 
 
 def test_inverse_leads_back_in_reverse_order(lake: Lake) -> None:

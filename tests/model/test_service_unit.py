@@ -54,13 +54,13 @@ def test_source_serves_the_bundle_until_it_is_assigning() -> None:
 )
 def test_record_that_a_broker_could_not_read_is_refused_with_its_path(change: dict[str, object]) -> None:
     data = json.dumps(json.loads(TRANSFER) | change).encode()
-    with pytest.raises(InputError, match="/service_unit_state/t/n/r holds no service-unit record"):
+    with pytest.raises(InputError, match="/service_unit_state/t/n/r is not a service-unit record"):
         ServiceUnitRecord.decode(data, "/service_unit_state/t/n/r")
 
 
 @pytest.mark.parametrize("data", [b"", b"not json", b"[]", b"null", b"\xff", pytest.param(b"[" * 200_000, id="deep")])
 def test_bytes_that_are_no_json_object_are_refused(data: bytes) -> None:
-    with pytest.raises(InputError, match="holds no service-unit record"):
+    with pytest.raises(InputError, match="is not a service-unit record"):
         ServiceUnitRecord.decode(data, "/path")
 
 

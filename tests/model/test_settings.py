@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.setting_fields import SettingUse
 from evenkeel.model.settings import Capacity, Settings, describe_settings
 
 
@@ -33,12 +36,15 @@ def test_settings_survive_json() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("tolerence = 0.1", "unknown key 'tolerence': see `evenkeel settings`"),
+        ("tolerence = 0.1", "unknown setting 'tolerence': did you mean 'tolerance'?"),
+        ("max_step = 3", "unknown setting 'max_step': did you mean 'max_steps'?"),
+        ("colour = 'blue'", "unknown setting 'colour': `evenkeel settings` lists all settings"),
+        ("objective = 'speed'", "objective = 'speed' is not a choice: choose one of moves, disruption, balanced"),
         ('tolerance = "wide"', "tolerance = 'wide' has the wrong type"),
         ("tolerance = true", "tolerance = True has the wrong type"),
         ("tolerance = -0.1", "tolerance = -0.1 is below 0.0"),
-        ("tolerance = nan", "tolerance = nan is no number"),
-        ("broker_load_data_ttl_in_seconds = inf", "broker_load_data_ttl_in_seconds = inf is no number"),
+        ("tolerance = nan", "tolerance = nan is not a finite number"),
+        ("broker_load_data_ttl_in_seconds = inf", "broker_load_data_ttl_in_seconds = inf is not a finite number"),
         ("max_steps = 1.5", "max_steps = 1.5 has the wrong type"),
         ("transfer_enabled = 1", "transfer_enabled = 1 has the wrong type"),
         ('tolerance = "auto"', "tolerance = 'auto' has the wrong type"),
@@ -73,6 +79,40 @@ def test_own_settings_are_described_before_those_of_pulsar() -> None:
     keys = [each.key for each in describe_settings()]
     assert keys[0] == "tolerance"
     assert keys.index("admin_call_timeout_s") < keys.index("cpu_resource_weight")
+
+
+REPLAYING = ("pulsar_rules", "planning/pulsar_strategies")
+ROOT = Path(__file__).parents[2]
+
+
+def read_names() -> dict[str, set[str]]:
+    """The names and texts that each product module uses, and those of the gates' suites; by path below its root."""
+    used = {}
+    for root in ("plugins/evenkeel", "spark/evenkeel_spark", "spark/jobs"):
+        for file in sorted((ROOT / root).rglob("*.py")):
+            path = file.relative_to(ROOT / root).as_posix()
+            if not path.startswith(("model/settings", "model/pulsar_settings", "fleet/")):
+                nodes = list(ast.walk(ast.parse(file.read_text())))
+                used[path] = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+                used[path] |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+    for file in (ROOT / "expectations" / "suites").glob("*.json"):
+        used[file.name] = set(re.findall(r"\w+", file.read_text()))
+    return used
+
+
+def test_settings_that_only_pulsars_replay_reads_or_nobody_are_marked_as_such() -> None:
+    names = read_names()
+    own = {name for path, used in names.items() if not path.startswith(REPLAYING) for name in used}
+    replayed = {name for path, used in names.items() if path.startswith(REPLAYING) for name in used}
+    # `split_thresholds`, `target_std` and `heartbeat_timeouts` stand for the settings that they are made of.
+    own |= {"report_broker_timeout_s"} if "heartbeat_timeouts" in own else set()
+    for each in describe_settings():
+        if each.used_by is SettingUse.EVENKEEL:
+            assert each.key in own, f"{each.key}: nothing of Evenkeel reads it"
+        else:
+            assert each.key not in own, f"{each.key} is read, but marked as used by {each.used_by}"
+        if each.used_by is SettingUse.REPLAY:
+            assert each.key in replayed, f"{each.key}: the replay does not read it"
 
 
 def test_pip_192_defaults_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""Which failures Airflow tries again."""
+"""Which failures Airflow retries."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from evenkeel_spark.stated_errors import ERROR_PREFIX, encode_error
 
 @pytest.mark.parametrize("policy", [READER_POLICY, WRITER_POLICY])
 @pytest.mark.parametrize("error", [FencedOutError, RefusedError, InputError, RunStoppedError])
-def test_final_word_fails_at_once(policy: RetryPolicy, error: type[EvenkeelError]) -> None:
+def test_refusal_fails_at_once(policy: RetryPolicy, error: type[EvenkeelError]) -> None:
     assert policy.evaluate(error("cause", "remedy"), 1, 3).action is RetryAction.FAIL
 
 
 @pytest.mark.parametrize("policy", [READER_POLICY, WRITER_POLICY])
-def test_unavailable_is_tried_again_after_a_delay(policy: RetryPolicy) -> None:
+def test_unavailable_is_retried_after_a_delay(policy: RetryPolicy) -> None:
     decision = policy.evaluate(UnavailableError("cause", "remedy"), 1, 3)
     assert decision.action is RetryAction.RETRY
     assert decision.retry_delay == UNAVAILABLE_DELAY
     assert WRITER["retries"] > 0
 
 
-def test_unknown_failure_is_tried_again_by_readers_only() -> None:
+def test_only_readers_retry_an_unknown_failure() -> None:
     assert READER_POLICY.evaluate(OSError("disk"), 1, 3).action is RetryAction.DEFAULT
     assert WRITER_POLICY.evaluate(OSError("disk"), 1, 3).action is RetryAction.FAIL
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError("m"), KeyError("k"), TypeError("t")])
-def test_fault_of_the_program_is_not_repeated(error: Exception) -> None:
+def test_bug_is_not_retried(error: Exception) -> None:
     assert READER_POLICY.evaluate(error, 1, 3).action is RetryAction.FAIL
 
 
 def submit_failure(*lines: str) -> Exception:
-    """A failed submission as the Spark provider words it, with the tail of the job's output."""
+    """Return the error that the Spark provider raises, with the tail of the job's output."""
     return RuntimeError("\n".join(["Cannot execute: spark-submit. Error code is: 1.", *lines]))
 
 
@@ -54,17 +54,17 @@ def submit_failure(*lines: str) -> Exception:
         (UnavailableError("cause", "remedy"), RetryAction.RETRY),
     ],
 )
-def test_spark_job_is_judged_by_the_error_that_it_stated(error: EvenkeelError, action: RetryAction) -> None:
+def test_spark_job_is_judged_by_the_error_that_it_printed(error: EvenkeelError, action: RetryAction) -> None:
     output = submit_failure("noise", f"{ERROR_PREFIX}{encode_error(error)}", "ShutdownHookManager: done")
     assert SPARK_JOB["retry_policy"].evaluate(output, 1, 1).action is action
 
 
 @pytest.mark.parametrize("tail", ["java.lang.OutOfMemoryError", f'{ERROR_PREFIX}{{"cause": "cut o'])
-def test_spark_job_that_ended_without_a_word_is_submitted_again(tail: str) -> None:
+def test_spark_job_that_died_silently_is_submitted_again(tail: str) -> None:
     assert SPARK_JOB["retry_policy"].evaluate(submit_failure(tail), 1, 1).action is RetryAction.DEFAULT
 
 
-def test_fenced_out_writer_is_told_the_nearer_reason() -> None:
+def test_fenced_out_writer_gets_the_specific_reason() -> None:
     assert "another writer" in str(WRITER_POLICY.evaluate(FencedOutError("cause", "remedy"), 1, 3).reason)
 
 

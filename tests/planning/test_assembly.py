@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
+from evenkeel.model.figures import StrategyReplay
+from evenkeel.model.load import Resource
 from evenkeel.model.settings import Settings
-from evenkeel.planning.assembly import assemble
-from evenkeel.planning.pool_plan import PoolPlan
+from evenkeel.planning.cluster.assembly import assemble
+from evenkeel.planning.pool.plan import PoolPlan
 from support.clusters import Cluster, broker, bundles, context, no_bundles, plan
+from support.moves import NO_DIAGNOSIS, flat, move, pool_plan
 from support.moves import broker as loaded
-from support.moves import flat, move, pool_plan
 
 PAIR = (broker("b1"), broker("b2"))
 
@@ -43,19 +46,29 @@ def test_plan_with_steps_needs_no_excuse() -> None:
     assert planned.rejections == []
 
 
-def test_plan_describes_each_pool_with_what_its_planner_added() -> None:
+def test_plan_describes_each_pool_as_it_ends_up_with_the_moves_that_were_kept() -> None:
     moves = [move("a>b", 100), move("a>b", 100)]
-    pool = pool_plan([loaded("a", 700), loaded("b", 0)], moves, bundles=40, summary={"binding_resource": "cpu"})
-    (row,) = assemble([pool], context(Settings(max_steps=1))).plan.pools
-    assert row == {
-        "pool": "pool",
-        "brokers": 2,
-        "bundles": 40,
-        "moves": 1,
-        "bound_moves": 2,
-        "gap": 0.5,
-        "binding_resource": "cpu",
-    }
+    diagnosis = dataclasses.replace(NO_DIAGNOSIS, binding_resource=Resource.CPU)
+    pool = pool_plan([loaded("a", 700), loaded("b", 0)], moves, bundles=40, diagnosis=diagnosis)
+    plan = assemble([pool], context(Settings(max_steps=1))).plan
+    assert json.loads(plan.encode())["pools"] == [
+        {
+            "pool": "pool",
+            "brokers": 2,
+            "bundles": 40,
+            "moves": 1,
+            "bound_moves": 2,
+            "gap": 0.5,
+            "binding_resource": "cpu",
+            "lowest_peak": {},
+            "peak_before": {"cpu": 0.7, "bandwidth_in": 0.7, "bandwidth_out": 0.7},
+            "peak_after": {"cpu": 0.6, "bandwidth_in": 0.6, "bandwidth_out": 0.6},
+            "reaches_band": False,
+            "limited_by": "budget",
+            "policies": [],
+            "advice": ["wider budgets: they, or the order of the steps, leave out 1 move of the 2 of this pool"],
+        }
+    ]
 
 
 def test_plan_is_marked_where_a_deadline_cut_one_pool_short() -> None:
@@ -65,13 +78,14 @@ def test_plan_is_marked_where_a_deadline_cut_one_pool_short() -> None:
 
 
 def test_plan_carries_what_pulsar_would_have_done() -> None:
-    made = assemble([], context(Settings(), counterfactual=({"strategy": "transfer-shedder", "moves": 3},)))
-    assert made.plan.counterfactual == [{"strategy": "transfer-shedder", "moves": 3}]
+    replay = StrategyReplay("transfer-shedder", "no broker is overloaded", moves=3)
+    assert assemble([], context(Settings(), counterfactual=[replay])).plan.counterfactual == (replay,)
 
 
 def test_pool_plan_survives_its_json_form() -> None:
     one = dataclasses.replace(loaded("a", 700, topics=9), largest=((5, 3), (), (8,)))
-    made = pool_plan([one, loaded("b", 0)], [move("a>b")], summary={"advice": ["split it"]}, truncated=True)
+    diagnosis = dataclasses.replace(NO_DIAGNOSIS, lowest_peak={Resource.CPU: 0.5}, advice=("split it",))
+    made = pool_plan([one, loaded("b", 0)], [move("a>b")], diagnosis=diagnosis, truncated=True)
     assert PoolPlan.from_json(made.to_json()) == made
 
 

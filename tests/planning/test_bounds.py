@@ -12,16 +12,14 @@ import pytest
 
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.arrays import UNLIMITED
-from evenkeel.planning.floors import PPB, find_band, lowest_peak, overload_caps
-from evenkeel.planning.pool_plan import PoolBounds
-from evenkeel.planning.problem import Mobility, PoolProblem, build_problem
-from evenkeel.planning.search import pool_bounds
-from evenkeel.planning.search.bounds import find_bounds, find_forced
-from evenkeel.planning.search.knapsack import cheapest_part, fewest_bundles
-from evenkeel.planning.search.optimiser import solve
+from evenkeel.planning.problem.band import PPB, find_band, lowest_peak, overload_caps
+from evenkeel.planning.problem.columns import UNLIMITED
+from evenkeel.planning.problem.problem import Mobility, PoolProblem, build_problem
+from evenkeel.planning.search import bounds as pool_bounds
+from evenkeel.planning.search.bounds import PoolBounds, bound_pool, certify, find_bounds, find_forced
+from evenkeel.planning.search.hot_brokers import cheapest_part, fewest_bundles
+from evenkeel.planning.search.optimiser import search
 from evenkeel.planning.search.placement import Placement
-from evenkeel.planning.search.pool_bounds import bound_pool
 from support.clusters import Cluster, broker, bundles, isolation, plan
 from support.splits import split_bundles, split_candidate
 
@@ -184,7 +182,7 @@ def test_search_that_finds_no_answer_is_made_longer_until_it_tells_its_bound(mon
     forced = find_forced(Placement(problem, band, SETTINGS), is_shown=False)
 
     def bound(*nodes: int) -> int:
-        monkeypatch.setattr(pool_bounds, "NODES", nodes)
+        monkeypatch.setattr(pool_bounds, "POOL_NODES", nodes)
         return bound_pool(problem, band, forced, np.ones(len(problem.bundles), dtype=np.int64))
 
     assert (bound(0), bound(0, 20)) == (0, 4)
@@ -198,10 +196,10 @@ def test_excluded_bundle_in_the_wrong_place_does_not_weigh_where_it_should_be() 
     )
     planned = plan(Cluster((broker("b1"), broker("b2", 10)), bundles({"b2": [("t/a", 800), ("t/b", 10)]}), policies))
     # it weighs on b2, where it stays: 800 of 10000 at least, where the mean is 810 of 11000
-    assert planned.plan.bounds["max_over_mean"]["cpu"] == pytest.approx(1.0864, abs=1e-4)
-    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.1
+    assert planned.plan.bounds.max_over_mean["cpu"] == pytest.approx(1.0864, abs=1e-4)
+    assert planned.plan.balance.after["cpu"].max_over_mean == 1.1
     (pool,) = planned.plan.pools
-    assert pool["lowest_peak"]["cpu"] == 0.08
+    assert pool.lowest_peak["cpu"] == 0.08
 
 
 def test_repair_that_a_group_forbids_is_neither_counted_nor_aimed_at() -> None:
@@ -211,10 +209,10 @@ def test_repair_that_a_group_forbids_is_neither_counted_nor_aimed_at() -> None:
     placed = {"b1": [("t/a", 10)], "b2": [("t/b", 600)], "b3": [("t/a", 10)]}
     planned = plan(Cluster(brokers, bundles(placed), policies))
     assert planned.steps == []
-    assert planned.plan.bounds["moves"] == 0
-    assert planned.plan.bounds["moved_share"]["cpu"] == 0
+    assert planned.plan.bounds.moves == 0
+    assert planned.plan.bounds.moved_share["cpu"] == 0
     (pool,) = planned.plan.pools
-    assert pool["lowest_peak"]["cpu"] == 0.01
+    assert pool.lowest_peak["cpu"] == 0.01
 
 
 def test_repair_that_the_topic_limit_forbids_is_neither_counted_nor_aimed_at() -> None:
@@ -223,9 +221,9 @@ def test_repair_that_the_topic_limit_forbids_is_neither_counted_nor_aimed_at() -
     cluster = Cluster(brokers, bundles({"b1": [("t/a", 10)], "b2": [("t/b", 600)]}))
     planned = plan(cluster, Settings(broker_max_topics=2))
     assert planned.steps == []
-    assert planned.plan.bounds["moves"] == 0
+    assert planned.plan.bounds.moves == 0
     (pool,) = planned.plan.pools
-    assert pool["lowest_peak"]["cpu"] == 0.01
+    assert pool.lowest_peak["cpu"] == 0.01
 
 
 def test_repairs_that_nothing_can_keep_back_are_counted_beside_one_that_is_kept() -> None:
@@ -235,7 +233,7 @@ def test_repairs_that_nothing_can_keep_back_are_counted_beside_one_that_is_kept(
     placed = {"b1": [("t/a", 10)], "b2": [("t/b", 600), ("t/c", 50)], "b3": [("t/a", 10)]}
     planned = plan(Cluster(brokers, bundles(placed), policies))
     assert [step.bundle.rpartition("/")[0] for step in planned.steps] == ["t/c"]
-    assert planned.plan.bounds["moves"] == 1
+    assert planned.plan.bounds.moves == 1
 
 
 def test_load_that_a_broker_of_unknown_limit_could_take_does_not_raise_the_peak() -> None:
@@ -244,7 +242,7 @@ def test_load_that_a_broker_of_unknown_limit_could_take_does_not_raise_the_peak(
     cluster = Cluster(brokers, bundles({"b1": [("t/a", 300)], "b2": [("t/b", 300)]}))
     problem = build_problem("b1:8080", cluster.brokers, cluster.bundles, cluster.policies, SETTINGS)
     assert find_band(problem, SETTINGS).peak_ppb == (300_000_000, 200_000_000, 200_000_000)
-    assert solve(problem, SETTINGS).bounds.peak_ppb == (0, 200_000_000, 200_000_000)
+    assert certify(search(problem, SETTINGS)).peak_ppb == (0, 200_000_000, 200_000_000)
 
 
 def test_fewest_moves_are_those_of_plans_without_the_split_too() -> None:
@@ -252,10 +250,10 @@ def test_fewest_moves_are_those_of_plans_without_the_split_too() -> None:
     placed = {"b1": [("t/a", 400, 8), ("t/b", 200, 2), ("t/c", 200, 2)]}
     cluster = Cluster((broker("b1"), broker("b2")), split_bundles(placed))
     whole, cut = plan(cluster).plan, plan(cluster, None, [split_candidate("t/a")]).plan
-    assert (whole.step_counts["transfers"], cut.step_counts["transfers"]) == (1, 2)
-    assert (whole.bounds["moves"], cut.bounds["moves"]) == (1, 1)
-    assert cut.bounds["sessions"] <= whole.bounds["sessions"]
-    assert cut.curve[-1]["least_moves"] == 1
+    assert (whole.step_counts.transfers, cut.step_counts.transfers) == (1, 2)
+    assert (whole.bounds.moves, cut.bounds.moves) == (1, 1)
+    assert cut.bounds.sessions <= whole.bounds.sessions
+    assert cut.curve[-1].least_moves == 1
 
 
 def test_overlapping_classes_raise_the_floor_above_even_spread() -> None:

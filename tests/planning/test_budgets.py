@@ -9,10 +9,10 @@ import pytest
 
 from evenkeel.model.plan import Rejection, Step
 from evenkeel.model.settings import Settings
-from evenkeel.planning.assembly import PlannedCluster, assemble
-from evenkeel.planning.ordering.budgets import PLAN_BUDGETS, TENANT_BUDGETS, WAVE_BUDGETS, admit
-from evenkeel.planning.ordering.selection import select
-from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.cluster.assembly import PlannedCluster, assemble
+from evenkeel.planning.cluster.selection import keep_within_budgets, select
+from evenkeel.planning.problem.budgets import PLAN_BUDGETS, TENANT_BUDGETS, WAVE_BUDGETS
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import context, random_cluster
 from support.clusters import plan as plan_cluster
 from support.moves import broker, by_name, move, pool_plan
@@ -22,7 +22,7 @@ THREE = [move("a>b", bundle=f"{tenant}/ns/0x0") for tenant in ("red", "blue", "g
 
 
 def kept(moves: list, **budgets: float | None) -> list:  # type: ignore[type-arg]
-    return admit(moves, Settings(**budgets))[0]  # type: ignore[arg-type]
+    return keep_within_budgets(moves, Settings(**budgets))[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def kept(moves: list, **budgets: float | None) -> list:  # type: ignore[type-arg
     ],
 )
 def test_plan_takes_what_fits_and_no_more(budget: dict[str, float], rule: str) -> None:
-    moves, refused = admit(THREE, Settings(**budget))  # type: ignore[arg-type]
+    moves, refused = keep_within_budgets(THREE, Settings(**budget))  # type: ignore[arg-type]
     assert moves == THREE[:2]
     assert refused == [(THREE[2], rule)]
 
@@ -50,7 +50,7 @@ def test_budget_that_is_not_set_is_no_limit() -> None:
 
 def test_move_that_does_not_fit_lets_cheaper_ones_pass() -> None:
     dear, cheap = move("a>b", sessions=50), move("a>b", sessions=4)
-    moves, refused = admit([*THREE, dear, cheap], Settings(max_moved_sessions=35))
+    moves, refused = keep_within_budgets([*THREE, dear, cheap], Settings(max_moved_sessions=35))
     assert moves == [*THREE, cheap]
     assert refused == [(dear, "sessions-budget")]
 
@@ -66,7 +66,7 @@ def test_move_that_does_not_fit_lets_cheaper_ones_pass() -> None:
 )
 def test_each_tenant_has_a_budget_of_its_own(budget: dict[str, float], rule: str) -> None:
     second = move("a>b", bundle="red/ns/0x1")
-    moves, refused = admit([*THREE, second], Settings(**budget))  # type: ignore[arg-type]
+    moves, refused = keep_within_budgets([*THREE, second], Settings(**budget))  # type: ignore[arg-type]
     assert moves == THREE
     assert refused == [(second, rule)]
 
@@ -80,10 +80,10 @@ def test_each_tenant_has_a_budget_of_its_own(budget: dict[str, float], rule: str
     ],
 )
 def test_bundle_that_alone_exceeds_a_wave_is_left_out(budget: dict[str, float], rule: str) -> None:
-    giant = move("a>b", 20, sessions=50, client_ms=7_000)
-    moves, refused = admit([giant, *THREE], Settings(**budget))  # type: ignore[arg-type]
+    large = move("a>b", 20, sessions=50, client_ms=7_000)
+    moves, refused = keep_within_budgets([large, *THREE], Settings(**budget))  # type: ignore[arg-type]
     assert moves == THREE
-    assert refused == [(giant, rule)]
+    assert refused == [(large, rule)]
 
 
 def test_budget_goes_to_repairs_then_to_overloaded_brokers_then_to_the_worst() -> None:
@@ -156,8 +156,8 @@ def test_budget_of_zero_gives_an_empty_plan_with_a_sentence(budget: str) -> None
     assert plan.steps == []
     assert len(rows(plan, "plan")) == 1
     assert f"the budget {budget} = 0 leaves out 3 moves" in rows(plan, "plan")[0].detail
-    assert plan.plan.disruption["client_seconds"] == 0
-    assert [point["moves"] for point in plan.plan.curve] == [0]
+    assert plan.plan.disruption.client_seconds == 0
+    assert [point.moves for point in plan.plan.curve] == [0]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -15,16 +15,21 @@ from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
 from evenkeel.model.pulsar_settings import PulsarSettings
 from evenkeel.model.snapshot import Broker
-from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.peers.counterfactual import STRATEGIES, Counterfactual, simulate
-from evenkeel.planning.peers.settled_cluster import SettledCluster
-from evenkeel.planning.peers.settled_placement import SettledPlacement
-from evenkeel.pulsar.broker_filters import BrokerFacts, may_unload_anti_affinity
-from evenkeel.pulsar.broker_load import ResourceUsage, ResourceUsages
-from evenkeel.pulsar.filter_pipelines import PlacementRequest, filter_modular
-from evenkeel.pulsar.namespaces import namespace_of
-from evenkeel.pulsar.placement import PlacementLoad, least_long_term_message_rate
+from evenkeel.planning.problem.columns import BundleColumns
+from evenkeel.planning.pulsar_strategies.counterfactual import STRATEGIES, Counterfactual, simulate
+from evenkeel.planning.pulsar_strategies.simulated_cluster import SimulatedCluster
+from evenkeel.planning.pulsar_strategies.simulated_placement import SimulatedPlacement
+from evenkeel.pulsar_rules.broker_load import ResourceUsage, ResourceUsages
+from evenkeel.pulsar_rules.eligibility import namespace_of
+from evenkeel.pulsar_rules.placement import BrokerFacts
 from support.clusters import Cluster, broker, bundles, isolation, no_bundles, random_cluster
+from support.pulsar_reference.placement import (
+    ModularRequest,
+    PlacementLoad,
+    filter_modular,
+    least_long_term_message_rate,
+    may_unload_anti_affinity,
+)
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "counterfactual" / "multi-6-96-3.json").read_text())
 WITH_POLICIES = PulsarSettings(shedding_bundles_with_policies_enabled=True, broker_load_target_std=0.02)
@@ -154,11 +159,11 @@ def test_bundles_under_policies_are_left_alone_unless_the_settings_allow_them() 
 def test_policies_hold_after_every_cycle(strategy: str, seed: int) -> None:
     cluster = random_cluster(seed)
     settings = dataclasses.replace(WITH_POLICIES, bundle_unload_min_throughput_threshold=0.0)
-    settled = SettledCluster(cluster.brokers, cluster.bundles, cluster.policies)
+    simulated = SimulatedCluster(cluster.brokers, cluster.bundles, cluster.policies)
     found = play(strategy, cluster, settings)
     assert found.unloads > 0, f"seed {seed} moves nothing"
     for bundle, place in named_moves(cluster, found).items():
-        assert place in settled.eligibility.brokers_for(namespace_of(bundle)), f"seed {seed}: {bundle} on {place}"
+        assert place in simulated.eligibility.brokers_for(namespace_of(bundle)), f"seed {seed}: {bundle} on {place}"
         assert namespace_of(bundle) not in cluster.policies.excluded_namespaces
 
 
@@ -186,18 +191,18 @@ def test_placement_on_arrays_is_the_plain_rule(seed: int) -> None:
         broker_max_topics=chance.choice([2, 16, 50_000]),
         broker_overloaded_threshold_percentage=chance.choice([20.0, 85.0]),
     )
-    settled = SettledCluster(brokers, cluster.bundles, cluster.policies)
+    simulated = SimulatedCluster(brokers, cluster.bundles, cluster.policies)
     drawn: list[list[str]] = []
 
     def choose(names: Any) -> str:
         drawn.append(list(names))
         return str(names[0])
 
-    placement = SettledPlacement(settled, settings, choose)
-    for row in np.flatnonzero(settled.owner >= 0).tolist():
+    placement = SimulatedPlacement(simulated, settings, choose)
+    for row in np.flatnonzero(simulated.owner >= 0).tolist():
         drawn.clear()
-        found, expected = placement.select(row), plain_draw(settled, row, settings)
-        place = None if found is None else settled.broker_ids[found]
+        found, expected = placement.select(row), plain_draw(simulated, row, settings)
+        place = None if found is None else simulated.broker_ids[found]
         assert place == (expected[0] if expected else None), f"seed {seed}, row {row}"
         if len(expected) > 1:
             assert drawn[-1] == expected
@@ -206,34 +211,34 @@ def test_placement_on_arrays_is_the_plain_rule(seed: int) -> None:
             placement.begin_cycle()
 
 
-def plain_draw(settled: SettledCluster, row: int, settings: PulsarSettings) -> list[str]:
+def plain_draw(simulated: SimulatedCluster, row: int, settings: PulsarSettings) -> list[str]:
     """The brokers that a bundle would be drawn to, by the rules on plain values; none where it stays."""
-    namespace, owner = str(settled.bundles.namespace[row]), settled.broker_ids[settled.owner[row]]
-    usages = settled.weighted_usage(settings, counts_heap=False)
+    namespace, owner = str(simulated.bundles.namespace[row]), simulated.broker_ids[simulated.owner[row]]
+    usages = simulated.weighted_usage(settings, counts_heap=False)
     loads = {
         name: PlacementLoad(ResourceUsages(cpu=ResourceUsage(usage, 1.0)), rate)
-        for name, usage, rate in zip(settled.broker_ids, usages, settled.msg_rates(), strict=True)
+        for name, usage, rate in zip(simulated.broker_ids, usages, simulated.msg_rates(), strict=True)
     }
     facts = {
         each.broker_id: BrokerFacts(version=each.version, topics=int(topics))
-        for each, topics in zip(settled.brokers, settled.topics(), strict=True)
+        for each, topics in zip(simulated.brokers, simulated.topics(), strict=True)
     }
     owners = {
-        name: [settled.broker_ids[owner] for owner in settled.owner[rows] if owner >= 0]
-        for name, rows in settled.rows_by_namespace.items()
+        name: [simulated.broker_ids[owner] for owner in simulated.owner[rows] if owner >= 0]
+        for name, rows in simulated.rows_by_namespace.items()
     }
-    group = settled.groups.get(namespace)
-    members = [name for name, its in settled.groups.items() if its == group]
+    group = simulated.groups.get(namespace)
+    members = [name for name, its in simulated.groups.items() if its == group]
     counts = {name: sum(name in owners.get(member, ()) for member in members) for name in facts}
     owned = {name: count for name, count in counts.items() if count} if group else None
-    allowed = settled.eligibility.brokers_for(namespace)
+    allowed = simulated.eligibility.brokers_for(namespace)
     if not allowed - {owner} or (owned is not None and not may_unload_anti_affinity(owner, allowed, owned)):
         return []
     namespace_owned = {name: owners[namespace].count(name) for name in facts}
-    request = PlacementRequest(namespace, False, owned, namespace_owned, settled.domains)
+    request = ModularRequest(namespace, False, owned, simulated.domains, namespace_owned=namespace_owned)
     best = least_long_term_message_rate(
-        filter_modular(facts, settled.eligibility, request, settings).brokers, loads, settings
+        filter_modular(facts, simulated.eligibility, request, settings).brokers, loads, settings
     )
-    if usages[settled.broker_ids.index(best[0])] > settings.broker_overloaded_threshold_percentage / 100:
+    if usages[simulated.broker_ids.index(best[0])] > settings.broker_overloaded_threshold_percentage / 100:
         best = least_long_term_message_rate(allowed, loads, settings)
     return [] if best[0] == owner else best

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from evenkeel.model.settings import Settings
-from evenkeel.planning.assembly import assemble
-from evenkeel.planning.curve import MOST_POINTS
-from evenkeel.planning.floors import find_band
-from evenkeel.planning.largest_loads import largest_loads
-from evenkeel.planning.pools import assign_pools, live_broker_ids
-from evenkeel.planning.problem import build_problem
-from evenkeel.planning.search.knapsack import fewest_to_cover
+from evenkeel.planning.cluster.assembly import assemble
+from evenkeel.planning.cluster.curve import MOST_POINTS
+from evenkeel.planning.problem.band import find_band
+from evenkeel.planning.problem.pools import assign_pools, live_broker_ids
+from evenkeel.planning.problem.problem import build_problem
+from evenkeel.planning.search.hot_brokers import fewest_to_cover, largest_loads
 from support.clusters import Cluster, broker, bundles, context, plan, random_cluster
 from support.moves import broker as loaded
 from support.moves import move, pool_plan
@@ -25,24 +24,24 @@ def test_curve_goes_from_nothing_to_the_whole_plan() -> None:
     moves = [move("a>b", 200, sessions=5, benefit=2), move("a>b", 100, sessions=7, benefit=1)]
     settings = Settings(transfer_aware_clients_share=1.0, consumer_sessions_share=0.0)
     curve = assemble([pool_plan([loaded("a", 800), loaded("b", 0)], moves)], context(settings)).plan.curve
-    assert [point["worst"] for point in curve] == [1.6, 1.2, 1.0]
-    assert [point["moves"] for point in curve] == [0, 1, 2]
-    assert [point["sessions"] for point in curve] == [0, 5, 12]
-    assert [point["client_seconds"] for point in curve] == [0, 3.325, 7.98]
-    assert curve[1]["resources"] == {"cpu": 1.2, "bandwidth_in": 1.2, "bandwidth_out": 1.2}
+    assert [point.worst for point in curve] == [1.6, 1.2, 1.0]
+    assert [point.moves for point in curve] == [0, 1, 2]
+    assert [point.sessions for point in curve] == [0, 5, 12]
+    assert [point.client_seconds for point in curve] == [0, 3.325, 7.98]
+    assert curve[1].resources == {"cpu": 1.2, "bandwidth_in": 1.2, "bandwidth_out": 1.2}
 
 
 def test_curve_of_a_long_plan_has_few_points_and_both_ends() -> None:
     moves = [move("a>b", 1) for _ in range(300)]
     curve = assemble([pool_plan([loaded("a", 800), loaded("b", 0)], moves)], context(Settings())).plan.curve
     assert len(curve) == MOST_POINTS
-    assert (curve[0]["moves"], curve[-1]["moves"]) == (0, 300)
-    assert curve[-1]["worst"] == 1.0
+    assert (curve[0].moves, curve[-1].moves) == (0, 300)
+    assert curve[-1].worst == 1.0
 
 
 def test_curve_of_an_empty_cluster_is_one_point() -> None:
     (point,) = plan(Cluster((), bundles({}))).plan.curve
-    assert (point["moves"], point["worst"], point["least_moves"]) == (0, 0.0, 0)
+    assert (point.moves, point.worst, point.least_moves) == (0, 0.0, 0)
 
 
 def test_largest_loads_are_as_many_as_cover_what_lies_above_the_band() -> None:
@@ -63,8 +62,8 @@ def test_no_plan_comes_as_far_with_fewer_moves_than_the_curve_says(seed: int) ->
     curve = plan(cluster, Settings(tolerance=0.0)).plan.curve
     reached = _fewest_moves_by_worst(cluster)
     for point in curve:
-        true_fewest = min(moves for worst, moves in reached if worst <= point["worst"] + 1e-6)
-        assert point["least_moves"] <= true_fewest <= point["moves"], f"seed {seed}"
+        true_fewest = min(moves for worst, moves in reached if worst <= point.worst + 1e-6)
+        assert point.least_moves <= true_fewest <= point.moves, f"seed {seed}"
 
 
 def _fewest_moves_by_worst(cluster: Cluster) -> list[tuple[float, int]]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from evenkeel.model.plan import StepKind
 from evenkeel.model.settings import Settings
-from evenkeel.planning.assembly import assemble
-from evenkeel.planning.disruption import client_milliseconds, step_prices, transfer_prices, unload_prices
+from evenkeel.planning.cluster.assembly import assemble
+from evenkeel.planning.problem.disruption import (
+    client_milliseconds,
+    expected_outage_ms,
+    step_prices,
+    transfer_prices,
+    unload_prices,
+)
 from support.clusters import context
 from support.moves import broker, move, pool_plan
 
@@ -106,7 +114,7 @@ def test_plan_says_what_it_costs_in_all_by_wave_and_by_tenant() -> None:
     plan = assemble([pool_plan([broker("a", 800), broker("b", 0)], moves)], context(settings)).plan
     canary = {"steps": 1, "sessions": 1, "client_seconds": 0.665, "moved_bytes_per_s": 40}
     rest = {"steps": 2, "sessions": 50, "client_seconds": 33.25, "moved_bytes_per_s": 40}
-    assert plan.disruption == {
+    assert json.loads(plan.encode())["disruption"] == {
         "steps": 3,
         "sessions": 51,
         "client_seconds": 33.915,
@@ -120,5 +128,26 @@ def test_plan_says_what_it_costs_in_all_by_wave_and_by_tenant() -> None:
 def test_of_many_tenants_the_twenty_that_pay_most_are_named() -> None:
     moves = [move("a>b", 1, bundle=f"tenant{number:02}/ns/0", sessions=number) for number in range(30)]
     disruption = assemble([pool_plan([broker("a", 800), broker("b", 0)], moves)], context(Settings())).plan.disruption
-    assert [row["tenant"] for row in disruption["tenants"]] == [f"tenant{number}" for number in range(29, 9, -1)]
-    assert disruption["tenants_in_all"] == 30
+    assert [row.tenant for row in disruption.tenants] == [f"tenant{number}" for number in range(29, 9, -1)]
+    assert disruption.tenants_in_all == 30
+
+
+@pytest.mark.parametrize(
+    ("hand_over_ms", "expected_ms"),
+    [
+        (1, 95),  # the first attempt, 90 to 100 ms after the cut, finds the bundle served
+        (90, 95),
+        (101, 285),  # the first comes too early, the second comes 270 to 300 ms after the cut
+        (500, 665),
+        (2_000, 2_945),
+        (95, 191),  # half of the first attempts succeed at 97.5 ms on average, the others at 285
+    ],
+)
+def test_outage_ends_with_the_first_attempt_after_the_hand_over(hand_over_ms: int, expected_ms: int) -> None:
+    assert expected_outage_ms(hand_over_ms) == expected_ms
+
+
+def test_longer_hand_overs_never_cost_less() -> None:
+    outages = [expected_outage_ms(served) for served in range(1, 30_000, 7)]
+    assert outages == sorted(outages)
+    assert all(outage >= served for served, outage in zip(range(1, 30_000, 7), outages, strict=True))

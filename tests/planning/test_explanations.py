@@ -5,38 +5,44 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import time
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from evenkeel.model.figures import PoolFigures
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.arrays import Ints
-from evenkeel.planning.assembly import PlannedCluster
-from evenkeel.planning.explaining.alternatives import compare_brokers, compare_bundles
-from evenkeel.planning.explaining.refusals import find_refusal
-from evenkeel.planning.explaining.words import explain_moves
-from evenkeel.planning.floors import find_band
-from evenkeel.planning.in_process import pool_problems
-from evenkeel.planning.problem import PoolProblem
+from evenkeel.planning.cluster.assembly import PlannedCluster
+from evenkeel.planning.cluster.cluster_brokers import collect_brokers, collect_moves, loads_after
+from evenkeel.planning.cluster.move_reasons import explain_moves
+from evenkeel.planning.cluster.selection import Selection
+from evenkeel.planning.explaining.bundle_ranks import Grounds, rank_bundles
+from evenkeel.planning.explaining.refusals import Refusal, find_refusal
+from evenkeel.planning.problem.band import find_band
+from evenkeel.planning.problem.columns import Ints
+from evenkeel.planning.problem.problem import PoolProblem, pool_problems
 from evenkeel.planning.search.placement import Placement
 from support.clusters import Cluster, broker, bundles, isolation, no_bundles, plan, random_cluster
+from support.moves import broker as loaded
+from support.moves import move, pool_plan
 
 PAIR = (broker("b1"), broker("b2"))
 MODULAR_PAIR = tuple(dataclasses.replace(row, load_manager="modular") for row in PAIR)
 TRIO = (*PAIR, broker("b3"))
 SEEDS = range(6)
-REASONS_DEADLINE_S = 0.5
+# It makes about twenty; a loop over the 100 brokers would make hundreds.
+MOST_CALLS_A_REASON = 60
 
 
 def details(planned: PlannedCluster, rule: str, scope: str) -> list[str]:
     return [row.detail for row in planned.rejections if (row.rule, row.scope) == (rule, scope)]
 
 
-def only_pool(planned: PlannedCluster) -> dict[str, object]:
+def only_pool(planned: PlannedCluster) -> PoolFigures:
     (pool,) = planned.plan.pools
-    return dict(pool)
+    return pool
 
 
 def random_moves(seed: int) -> tuple[Placement, Ints]:
@@ -67,9 +73,10 @@ def test_reason_counts_the_rivals_and_says_that_nobody_else_has_room() -> None:
     placed = {"b1": [("t/a", 120), ("t/b", 60), ("t/c", 60)], "b3": [("t/d", 120)]}
     (step,) = plan(Cluster(TRIO, bundles(placed)), Settings(objective="moves")).steps
     assert step.reason == (
-        "b1:8080 uses 24.0 % of its cpu, 11.4 % above its 12.6 %; this bundle takes 12.0 % off for 10 sessions, "
-        "the largest of the 3 there that may move; b2:8080 takes it, since no other of the 2 that may own it has room "
-        "left for it, and goes from 0.0 % to 12.0 % of its cpu by this plan, where the band ends at 12.6 %"
+        "b1:8080 uses 24.0 % of its cpu limit, 11.4 points above the end of its band (12.6 %), and 12.0 % after this "
+        "plan; this bundle uses 12.0 % of that limit and has 10 sessions: none of the 3 there that may move is larger; "
+        "2 brokers are eligible, only b2:8080 has room: from 0.0 % to 12.0 % of its cpu limit, where the band ends at "
+        "12.6 %"
     )
 
 
@@ -77,7 +84,7 @@ def test_reason_says_that_the_new_owner_ends_least_full() -> None:
     # b1: 60 60 60 | b2: 20 | b3: nothing; the band is wide enough for both of them
     placed = {"b1": [("t/a", 60), ("t/b", 60), ("t/c", 60)], "b2": [("t/d", 20)]}
     (step,) = plan(Cluster(TRIO, bundles(placed)), Settings(tolerance=1.0)).steps
-    assert "b3:8080 ends least full with it among the 2 with room for it of 2 that may own it" in step.reason
+    assert "2 brokers are eligible, 2 have room; b3:8080 ends up least loaded: from 0.0 % to" in step.reason
 
 
 def test_reason_speaks_of_what_the_objective_asks_for() -> None:
@@ -86,14 +93,16 @@ def test_reason_speaks_of_what_the_objective_asks_for() -> None:
     columns = dataclasses.replace(columns, sessions=np.array([500, 5]))
     planned = plan(Cluster(PAIR, columns), Settings(objective="disruption"))
     assert [step.bundle.split("/")[1] for step in planned.steps] == ["cheap"]
-    assert "for 5 sessions, the fewest for its load of the 2 there that may move" in planned.steps[0].reason
+    assert (
+        "has 5 sessions: none of the 2 there that may move has fewer sessions for its load" in planned.steps[0].reason
+    )
 
 
 def test_reason_of_a_repair_names_the_rule() -> None:
     brokers = (broker("b1", state="Stopping"), broker("b2"))
     planned = plan(Cluster(brokers, bundles({"b1": [("t/a", 10)]})))
     assert planned.steps[0].reason.startswith(
-        "b1:8080 is Stopping and is emptied; b2:8080 is the only other broker that may own it"
+        "b1:8080 is Stopping and is being emptied; b2:8080 is the only other eligible broker"
     )
 
 
@@ -102,13 +111,15 @@ def test_ranks_among_rivals_are_what_counting_gives(seed: int) -> None:
     print(f"seed {seed}")
     placement, rows = random_moves(seed)
     problem = placement.problem
-    rivals = compare_bundles(placement, rows)
+    rivals = rank_bundles(placement, rows)
     assert rivals.helps.any(), "the cluster gives no move to look at"
     for place, row in enumerate(rows.tolist()):
         if not rivals.helps[place]:
             continue
         kind = int(rivals.resource[place])
-        mine = [r for r in range(len(problem.owner)) if problem.owner[r] == problem.owner[row] and placement.free[r]]
+        mine = [
+            r for r in range(len(problem.owner)) if problem.owner[r] == problem.owner[row] and problem.mobility[r] == 0
+        ]
         own = problem.load[row, kind]
         assert rivals.may_move[place] == len(mine)
         assert rivals.larger[place] == sum(problem.load[r, kind] > own for r in mine)
@@ -119,42 +130,24 @@ def test_ranks_among_rivals_are_what_counting_gives(seed: int) -> None:
         assert rivals.cheaper[place] == cheaper
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_open_broker_would_end_emptier_than_the_one_that_is_called_best(seed: int) -> None:
-    print(f"seed {seed}")
-    placement, rows = random_moves(seed)
-    problem = placement.problem
-    homes = compare_brokers(placement, rows)
-    assert len(rows), "the cluster gives no move to look at"
-    cap = np.maximum(placement.cap, 1)
-    for place, row in enumerate(rows.tolist()):
-        chosen, load = int(placement.owner[row]), problem.load[row]
-        fullness = (placement.used[chosen] / cap[chosen]).max()
-        better = 0
-        for other in range(len(problem.broker_ids)):
-            may = problem.eligible[problem.eligibility_class[row], other] and placement.receives[other]
-            if other in (chosen, problem.owner[row]) or not may:
-                continue
-            after = placement.used[other] + load
-            is_open = (after <= placement.receive_cap[other]).all()
-            if is_open and problem.group[row] >= 0:
-                is_open = placement.groups.has_room(int(problem.group[row]), int(problem.owner[row]))[other]
-            better += bool(is_open and (after / cap[other]).max() < fullness * (1 - 1e-12))
-        assert homes.better[place] == better
-
-
-def test_two_thousand_reasons_take_no_time() -> None:
-    cluster, settings = random_cluster(1, n_brokers=100, n_bundles=20_000, is_varied=False), Settings()
-    (problem,) = pool_problems(cluster.brokers, cluster.bundles, cluster.policies, settings)
-    placement = Placement(problem, find_band(problem, settings), settings)
-    rows = np.arange(0, 20_000, 10)
-    for row in rows.tolist():
-        placement.move(row, (int(placement.owner[row]) + 1) % 100)
-    started_s = time.process_time()
-    reasons = explain_moves(placement, rows, settings)
-    assert time.process_time() - started_s < REASONS_DEADLINE_S
+def test_two_thousand_reasons_take_a_few_calls_each() -> None:
+    brokers = [loaded(f"b{number:03}", 400) for number in range(100)]
+    moves = [move(f"b{number % 50:03}>b{50 + number % 50:03}", 1) for number in range(2_000)]
+    made = pool_plan(brokers, moves, receivers=(tuple(range(100)),))
+    grounds = Grounds("", 0, 40, 3, 20, receivers=0)
+    made = dataclasses.replace(made, moves=tuple(dataclasses.replace(m, grounds=grounds) for m in made.moves))
+    by_id, settings = collect_brokers([made]), Settings(max_steps=10_000)
+    pooled = collect_moves([made], settings)
+    after = loads_after(by_id, pooled)
+    calls = Counter[str]()
+    sys.setprofile(lambda frame, event, detail: calls.update([event]))
+    try:
+        reasons = explain_moves([made], by_id, {}, Selection((tuple(pooled),), ()), after, settings)
+    finally:
+        sys.setprofile(None)
     assert len(reasons) == 2_000
-    assert all("; b" in reason for reason in reasons)
+    assert calls["call"] + calls["c_call"] < MOST_CALLS_A_REASON * len(reasons)
+    assert all("99 brokers are eligible" in reason for reason in reasons.values())
 
 
 # why a hot bundle was left alone
@@ -162,9 +155,9 @@ def test_two_thousand_reasons_take_no_time() -> None:
 
 def test_bundle_that_no_broker_could_carry_is_too_big() -> None:
     # b1: 500 | b2: 10; the band ends at 267
-    planned = plan(Cluster(PAIR, bundles({"b1": [("t/giant", 500)], "b2": [("t/b", 10)]})))
+    planned = plan(Cluster(PAIR, bundles({"b1": [("t/huge", 500)], "b2": [("t/b", 10)]})))
     (detail,) = details(planned, "too-big", "bundle")
-    assert "it takes 50.0 % of the cpu of b2:8080, which even empty may be filled to 26.7 % only" in detail
+    assert "it needs 50.0 % of b2:8080's cpu limit, and that broker may be filled to 26.7 % at most" in detail
 
 
 def test_topic_limit_is_named() -> None:
@@ -199,7 +192,7 @@ def test_rules_that_refuse_only_together_are_all_named() -> None:
     planned = plan(Cluster(brokers, bundles(placed), policies))
     assert planned.steps == []
     assert details(planned, "anti-affinity", "bundle") == [
-        "b1:8080 may not keep the bundle, but of the 4 other brokers that may own it 2 would crowd its anti-affinity "
+        "b1:8080 may not keep the bundle, but of the 4 other brokers that may own it, 2 would crowd its anti-affinity "
         "group g more than it is now and 2 would go above the overload line"
     ]
     assert details(planned, "overload-line", "bundle") == []
@@ -213,9 +206,8 @@ def test_version_filter_is_named_whichever_manager_compares() -> None:
         cluster = Cluster(of_manager, bundles({"b1": [("t/a", 100), ("t/a", 100)], "b2": [("t/a", 1)]}))
         (problem,) = _problems(cluster, Settings(prefer_later_versions=True))
         placement = Placement(problem, find_band(problem, Settings()), Settings())
-        assert find_refusal(placement, 0, placement.receive_cap) == (
-            "version-filter",
-            "the 1 other broker that may own it would have to run the latest version",
+        assert find_refusal(placement, 0, placement.receive_cap) == Refusal(
+            "version-filter", "the 1 other broker that may own it would have to run the latest version"
         )
 
 
@@ -310,23 +302,24 @@ def test_policies_in_order_are_not_mentioned() -> None:
 def test_pool_inside_its_band_needs_nothing() -> None:
     planned = plan(Cluster(PAIR, bundles({"b1": [("t/a", (50, 200, 10))], "b2": [("t/b", (50, 200, 10))]})))
     pool = only_pool(planned)
-    assert (pool["binding_resource"], pool["reaches_band"], pool["limited_by"]) == ("bandwidth_in", True, "nothing")
-    assert pool["peak_after"] == {"cpu": 0.05, "bandwidth_in": 0.2, "bandwidth_out": 0.01}
-    assert pool["advice"] == [
-        "nothing: every broker is inside the band; the fullest is at 20.0 % of its bandwidth in, and the load may grow "
-        "by 325 % before the overload line of 85.0 %"
-    ]
+    assert (pool.binding_resource, pool.reaches_band, pool.limited_by) == ("bandwidth_in", True, "nothing")
+    assert pool.peak_after == {"cpu": 0.05, "bandwidth_in": 0.2, "bandwidth_out": 0.01}
+    assert pool.advice == (
+        "nothing: every broker is inside its band; the fullest is b2:8080, at 20.0 % of its bandwidth in limit, and "
+        "the load may grow by 325 % before it reaches the overload line of 85.0 %",
+    )
 
 
 def test_full_pool_is_told_how_many_brokers_it_lacks() -> None:
     # 1800 on two brokers of 1000: 90 %; on three: 60 %
     placed = {name: [(f"t/{name}{i}", 100) for i in range(9)] for name in ("b1", "b2")}
     pool = only_pool(plan(Cluster(PAIR, bundles(placed))))
-    assert pool["limited_by"] == "capacity"
-    assert pool["advice"] == [
-        "one more broker of the median size lowers the lowest reachable peak of cpu from 90.0 % to 60.0 %",
+    assert pool.limited_by == "capacity"
+    assert pool.advice == (
+        "one more broker of the median size lowers the lowest reachable peak of cpu from 90.0 % to 60.0 % of "
+        "the limits",
         "it takes 1 broker of that size to get below the overload line of 85.0 %",
-    ]
+    )
 
 
 def test_narrow_policy_is_told_what_one_more_broker_would_do() -> None:
@@ -335,22 +328,22 @@ def test_narrow_policy_is_told_what_one_more_broker_would_do() -> None:
     placed = {"b1": [("t/a", 90)] * 10, "b2": [("t/b", 100)], "b3": [("t/b", 100)]}
     policies = Policies(isolation=(isolation("narrow", ["t/a"], ["b1"]), isolation("wide", ["t/b"], ["b[1-4]"])))
     pool = only_pool(plan(Cluster(brokers, bundles(placed), policies)))
-    assert pool["limited_by"] == "policies"
-    assert pool["advice"] == [
+    assert pool.limited_by == "policies"
+    assert pool.advice == (
         "widening isolation policy narrow by one broker of the median size: on the 1 broker of its own, "
-        "cpu is at 90.0 % at best; with one more it is at 45.0 %",
-        "the pool as a whole has room: spread evenly, its cpu is at 27.5 %",
-    ]
+        "cpu is at 90.0 % of the limits at best; with one more it is at 45.0 %",
+        "the pool as a whole has room: spread evenly, its cpu is at 27.5 % of the limits",
+    )
 
 
 @pytest.mark.parametrize(
     ("cluster", "settings", "limited_by", "advice"),
     [
         (
-            Cluster(PAIR, bundles({"b1": [("t/giant", 500)], "b2": [("t/b", 10)]})),
+            Cluster(PAIR, bundles({"b1": [("t/huge", 500)], "b2": [("t/b", 10)]})),
             Settings(),
             "giant-bundle",
-            "splitting t/giant/0x00000000_0x00000001: it takes 50.0 % of b1:8080's cpu, where the band ends at 26.7 %",
+            "splitting t/huge/0x00000000_0x00000001: it takes 50.0 % of b1:8080's cpu limit, where the band",
         ),
         (
             Cluster(
@@ -358,13 +351,13 @@ def test_narrow_policy_is_told_what_one_more_broker_would_do() -> None:
             ),
             Settings(),
             "excluded-namespaces",
-            "letting t/x move: bundles that may not move take 40.0 % of b1:8080's cpu, where the band ends at 21.0 %",
+            "letting t/x move: bundles that may not move take 40.0 % of b1:8080's cpu limit, where the band",
         ),
         (
-            Cluster(TRIO, bundles({"b1": [("t/a", 40), ("t/b", 40)], "b2": [("t/c", 40)], "b3": [("t/d", 40)]})),
+            Cluster(TRIO, bundles({"b1": [("t/a", 80), ("t/b", 80)], "b2": [("t/c", 80)], "b3": [("t/d", 80)]})),
             Settings(),
             "bundle-sizes",
-            "a tolerance of 0.53 instead of 0.05 would be reached",
+            "a tolerance of 0.51 instead of 0.05 would be reached",
         ),
         (
             Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/b", 200)]})),
@@ -392,23 +385,31 @@ def test_narrow_policy_is_told_what_one_more_broker_would_do() -> None:
             "a capacity table in the settings",
         ),
     ],
-    ids=["giant bundle", "excluded", "coarse bundles", "no budget", "few client-seconds", "all draining", "no limits"],
+    ids=[
+        "oversized bundle",
+        "excluded",
+        "coarse bundles",
+        "no budget",
+        "few client-seconds",
+        "all draining",
+        "no limits",
+    ],
 )
 def test_pool_outside_its_band_is_told_why(cluster: Cluster, settings: Settings, limited_by: str, advice: str) -> None:
     pool = only_pool(plan(cluster, settings))
-    assert (pool["reaches_band"], pool["limited_by"]) == (False, limited_by)
-    assert advice in pool["advice"][0]  # type: ignore[index]
+    assert (pool.reaches_band, pool.limited_by) == (False, limited_by)
+    assert advice in pool.advice[0]
 
 
 def test_pool_whose_moves_are_cut_by_a_budget_speaks_of_what_is_left() -> None:
     # Two moves would do for tenant t; only one is allowed, so b1 stays at 40 %.
     cluster = Cluster(TRIO, bundles({"b1": [("t/a", 200), ("t/b", 200), ("t/c", 200)]}))
     pool = only_pool(plan(cluster, Settings(tenant_max_steps=1)))
-    assert (pool["moves"], pool["reaches_band"], pool["limited_by"]) == (1, False, "budget")
-    assert pool["peak_after"] == dict.fromkeys(("cpu", "bandwidth_in", "bandwidth_out"), 0.4)
-    assert pool["advice"] == ["wider budgets: they, or the order of the steps, leave out 1 move of the 2 of this pool"]
+    assert (pool.moves, pool.reaches_band, pool.limited_by) == (1, False, "budget")
+    assert pool.peak_after == dict.fromkeys(("cpu", "bandwidth_in", "bandwidth_out"), 0.4)
+    assert pool.advice == ("wider budgets: they, or the order of the steps, leave out 1 move of the 2 of this pool",)
     whole = only_pool(plan(cluster))
-    assert (whole["moves"], whole["reaches_band"], whole["limited_by"]) == (2, True, "nothing")
+    assert (whole.moves, whole.reaches_band, whole.limited_by) == (2, True, "nothing")
 
 
 @pytest.mark.parametrize(
@@ -423,8 +424,8 @@ def test_pool_whose_moves_are_cut_by_a_budget_speaks_of_what_is_left() -> None:
 def test_pool_with_nothing_to_balance_says_so(cluster: Cluster, limited_by: str) -> None:
     planned = plan(cluster)
     pool = only_pool(planned)
-    assert (planned.steps, pool["reaches_band"], pool["limited_by"]) == ([], True, limited_by)
-    assert pool["advice"]
+    assert (planned.steps, pool.reaches_band, pool.limited_by) == ([], True, limited_by)
+    assert pool.advice
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -432,4 +433,5 @@ def test_summaries_are_plain_values_and_the_same_for_any_order_of_rows(seed: int
     print(f"seed {seed}")
     cluster = random_cluster(seed, n_brokers=5, n_bundles=40)
     first, second = plan(cluster).plan.pools, plan(cluster.shuffled(seed)).plan.pools
-    assert json.loads(json.dumps(first, allow_nan=False)) == list(second)
+    assert first == second
+    assert json.dumps([dataclasses.asdict(pool) for pool in first], allow_nan=False)

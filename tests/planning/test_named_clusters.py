@@ -7,10 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from evenkeel.model.figures import StepCounts
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.assembly import PlannedCluster
-from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.cluster.assembly import PlannedCluster
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, destinations, isolation, no_bundles, plan
 
 PAIR = (broker("b1"), broker("b2"))
@@ -31,9 +32,9 @@ def test_one_large_bundle_moves_instead_of_two_small_ones() -> None:
     # b1: 200 100 100 | b2: nothing
     planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/big", 200), ("t/a", 100), ("t/b", 100)]})))
     assert destinations(planned) == {"t/big": ("b1", "b2")}
-    assert planned.plan.bounds["moves"] == 1
-    assert planned.plan.gap["moves"] == 1.0
-    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.0
+    assert planned.plan.bounds.moves == 1
+    assert planned.plan.gap.moves == 1.0
+    assert planned.plan.balance.after["cpu"].max_over_mean == 1.0
     # half of the sessions know transfers, half are consumers and catch up
     assert planned.steps[0].disruption_client_ms == 5 * 665 + 5 * 2_945 + 5 * 1_152
 
@@ -41,9 +42,10 @@ def test_one_large_bundle_moves_instead_of_two_small_ones() -> None:
 def test_reason_tells_why_this_bundle_and_why_there() -> None:
     planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/b", 200)]})))
     assert planned.steps[0].reason == (
-        "b1:8080 uses 40.0 % of its cpu, 19.0 % above its 21.0 %; this bundle takes 20.0 % off for 10 sessions, "
-        "the largest of the 2 there that may move; b2:8080 is the only other broker that may own it and goes "
-        "from 0.0 % to 20.0 % of its cpu by this plan, where the band ends at 21.0 %"
+        "b1:8080 uses 40.0 % of its cpu limit, 19.0 points above the end of its band (21.0 %), and 20.0 % after this "
+        "plan; this bundle uses 20.0 % of that limit and has 10 sessions: none of the 2 there that may move is larger; "
+        "b2:8080 is the only other eligible broker: from 0.0 % to 20.0 % of its cpu limit, where the band ends at "
+        "21.0 %"
     )
 
 
@@ -51,15 +53,16 @@ def test_balanced_cluster_is_left_alone() -> None:
     # b1: 100 | b2: 104
     planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 100)], "b2": [("t/b", 104)]})))
     assert planned.steps == []
-    assert planned.plan.gap["moves"] == 1.0
+    assert planned.plan.gap.moves == 1.0
 
 
 def test_bound_of_the_peak_stays_below_what_is_reached_where_load_is_next_to_nothing() -> None:
     # 2 × 1,400 on b1 of two brokers that could carry 1,000,000,000 each
     huge = (broker("b1", 1_000_000), broker("b2", 1_000_000))
-    planned = legal_plan(Cluster(huge, bundles({"b1": [("t/a", 1_400), ("t/b", 1_400)]})))
-    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.0
-    assert planned.plan.bounds["max_over_mean"]["cpu"] == 1.0
+    cluster = Cluster(huge, bundles({"b1": [("t/a", 1_400), ("t/b", 1_400)]}))
+    planned = legal_plan(cluster, Settings(min_utilisation=0.0))
+    assert planned.plan.balance.after["cpu"].max_over_mean == 1.0
+    assert planned.plan.bounds.max_over_mean["cpu"] == 1.0
 
 
 def test_resource_without_weight_is_left_out() -> None:
@@ -68,7 +71,7 @@ def test_resource_without_weight_is_left_out() -> None:
     assert "of its cpu" in legal_plan(cluster).steps[0].reason
     without_cpu = legal_plan(cluster, Settings(cpu_resource_weight=0.0))
     assert "of its bandwidth in" in without_cpu.steps[0].reason
-    assert without_cpu.plan.balance["before"]["cpu"]["max"] == 0.0
+    assert without_cpu.plan.balance.before["cpu"].max == 0.0
     weights = {"cpu_resource_weight": 0.0, "bandwidth_in_resource_weight": 0.0, "bandwidth_out_resource_weight": 0.0}
     assert legal_plan(cluster, Settings(**weights)).steps == []
 
@@ -84,7 +87,7 @@ def test_exchange_helps_where_no_single_move_fits() -> None:
     cluster = Cluster(PAIR, bundles({"b1": [("t/a", 60), ("t/b", 50)], "b2": [("t/c", 50), ("t/d", 40)]}))
     planned = legal_plan(cluster, Settings(tolerance=0.01))
     assert len(planned.steps) == 2
-    assert planned.plan.balance["after"]["cpu"]["max_over_mean"] == 1.0
+    assert planned.plan.balance.after["cpu"].max_over_mean == 1.0
 
 
 def test_misplaced_bundle_goes_home() -> None:
@@ -92,10 +95,10 @@ def test_misplaced_bundle_goes_home() -> None:
     policies = Policies(isolation=(isolation("p", ["t/a"], ["b1"]),))
     planned = legal_plan(Cluster(PAIR, bundles({"b2": [("t/a", 10), ("t/b", 10)]}), policies))
     assert destinations(planned) == {"t/a": ("b2", "b1")}
-    assert "isolation policy p does not let t/a live on b2:8080" in planned.steps[0].reason
-    assert planned.plan.violations["before"]["misplaced"] == 1
-    assert planned.plan.violations["after"]["misplaced"] == 0
-    assert planned.plan.bounds["moves"] == 1
+    assert "isolation policy p does not allow t/a on b2:8080" in planned.steps[0].reason
+    assert planned.plan.violations.before.misplaced == 1
+    assert planned.plan.violations.after.misplaced == 0
+    assert planned.plan.bounds.moves == 1
 
 
 def test_stopping_broker_is_emptied_and_receives_nothing() -> None:
@@ -105,7 +108,7 @@ def test_stopping_broker_is_emptied_and_receives_nothing() -> None:
     planned = legal_plan(cluster)
     assert {source for source, _ in destinations(planned).values()} == {"b1"}
     assert {target for _, target in destinations(planned).values()} == {"b2", "b3"}
-    assert planned.plan.violations["after"]["to_be_emptied"] == 0
+    assert planned.plan.violations.after.to_be_emptied == 0
 
 
 def test_broker_that_is_gone_is_emptied() -> None:
@@ -139,7 +142,7 @@ def test_anti_affinity_bundles_move_for_balance_where_no_peak_rises() -> None:
     policies = Policies(anti_affinity={"t/a": "g"})
     planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/a", 200), ("t/a", 200)]}), policies))
     assert destinations(planned) == {"t/a": ("b1", "b2")}
-    assert planned.plan.violations["after"]["anti_affinity_peak"] == 1
+    assert planned.plan.violations.after.anti_affinity_peak == 1
 
 
 def test_anti_affinity_bundles_stay_where_another_broker_would_get_too_many() -> None:
@@ -232,7 +235,7 @@ def test_namespace_that_no_broker_may_own_is_a_rejection() -> None:
 
 def test_giant_bundle_is_named_as_what_keeps_a_broker_hot() -> None:
     # b1: 500 | b2: 10
-    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/giant", 500)], "b2": [("t/b", 10)]})))
+    planned = legal_plan(Cluster(PAIR, bundles({"b1": [("t/huge", 500)], "b2": [("t/b", 10)]})))
     assert planned.steps == []
     assert {(row.scope, row.rule) for row in planned.rejections} == {("broker", "band"), ("bundle", "too-big")}
 
@@ -240,9 +243,9 @@ def test_giant_bundle_is_named_as_what_keeps_a_broker_hot() -> None:
 def test_giant_gets_the_largest_broker_nearly_to_itself() -> None:
     # b1 (size 1): 400 | b2 (size 2): 10 × 11 | b3 (size 1): 100 -> mean 152 of 1000, and 400 fits nobody's band
     sizes = (broker("b1"), broker("b2", 2), broker("b3"))
-    owned = bundles({"b1": [("t/giant", 400)], "b2": [(f"t/{i}", 11) for i in range(10)], "b3": [("t/c", 100)]})
+    owned = bundles({"b1": [("t/huge", 400)], "b2": [(f"t/{i}", 11) for i in range(10)], "b3": [("t/c", 100)]})
     planned = legal_plan(Cluster(sizes, owned))
-    assert destinations(planned)["t/giant"] == ("b1", "b2")
+    assert destinations(planned)["t/huge"] == ("b1", "b2")
     # It may keep company up to the tolerance: 5 % of 400 are enough for one of the ten.
     assert len(destinations(planned)) == 1 + 9
 
@@ -258,10 +261,10 @@ def test_nobody_is_driven_above_the_overload_line_to_help_another() -> None:
 def test_giant_above_the_overload_line_goes_where_it_stays_below_it() -> None:
     # b1 (size 1): 1200, 120 % | b2 (size 4): 100 | b3 (size 1): 100; no band has room for it
     brokers = (broker("b1"), broker("b2", 4), broker("b3"))
-    placed = {"b1": [("t/giant", 1200)], "b2": [("t/b", 100)], "b3": [("t/c", 100)]}
+    placed = {"b1": [("t/huge", 1200)], "b2": [("t/b", 100)], "b3": [("t/c", 100)]}
     planned = legal_plan(Cluster(brokers, bundles(placed)))
-    assert destinations(planned)["t/giant"] == ("b1", "b2")
-    assert planned.plan.balance["after"]["cpu"]["max"] <= 0.325
+    assert destinations(planned)["t/huge"] == ("b1", "b2")
+    assert planned.plan.balance.after["cpu"].max <= 0.325
 
 
 def test_unknown_limit_takes_the_resource_out_not_the_broker() -> None:
@@ -290,7 +293,7 @@ def test_broker_of_which_no_limit_is_known_is_no_place_to_balance_to() -> None:
 def test_clusters_with_nothing_to_do_give_an_empty_plan(cluster: Cluster) -> None:
     planned = legal_plan(cluster)
     assert planned.steps == []
-    assert planned.plan.step_counts == {"transfers": 0, "splits": 0, "unloads": 0}
+    assert planned.plan.step_counts == StepCounts(0, 0, 0)
 
 
 def test_no_budget_means_no_step_and_says_so() -> None:

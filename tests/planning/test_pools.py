@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenkeel.model.policies import Policies
-from evenkeel.planning.pools import assign_pools, live_broker_ids
+from evenkeel.planning.problem.pools import assign_pools, live_broker_ids
 from support.clusters import broker, isolation
 
 IDS = ["b1:8080", "b2:8080", "b3:8080", "b4:8080"]

@@ -10,9 +10,9 @@ import pytest
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
-from evenkeel.planning.peers.decision import PEERS, decide
-from evenkeel.planning.rules.receiving import Receivers, find_receivers
-from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.problem.receiving import Receivers, find_receivers
+from evenkeel.planning.pulsar_strategies.counterfactual import STRATEGIES, decide
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, isolation, plan
 
 PREFER = Settings(prefer_later_versions=True)
@@ -97,7 +97,7 @@ def test_what_an_older_broker_keeps_does_not_raise_the_lowest_peak() -> None:
     placed = bundles({"b1": [("t/both", 100), ("t/old", 1)], "b2": [("t/both", 101)]})
     planned = plan(Cluster(brokers, placed, policies), PREFER)
     assert planned.steps == []
-    assert planned.plan.pools[0]["lowest_peak"]["cpu"] == 0.101
+    assert planned.plan.pools[0].lowest_peak["cpu"] == 0.101
 
 
 def without_persistent_topics(name: str, **fields: Any) -> Broker:
@@ -138,7 +138,7 @@ def test_drained_broker_says_that_nobody_else_serves_persistent_topics() -> None
     ]
 
 
-@pytest.mark.parametrize("strategy", PEERS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_pulsars_own_strategies_bring_nothing_to_it_either(strategy: str) -> None:
     uneven = bundles({"b1": [("t/a", 200), ("t/b", 200), ("t/c", 200), ("t/d", 200)]})
     settings = Settings(bundle_unload_min_throughput_threshold=0.0)

@@ -8,17 +8,26 @@ import numpy as np
 import pytest
 
 from evenkeel.model.bundles import RING_END, BundleRange
+from evenkeel.model.figures import StepCounts
 from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import invert
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.assembly import PlannedCluster
-from evenkeel.planning.floors import find_band
-from evenkeel.planning.problem import build_problem
-from evenkeel.planning.rules.verifier import find_violations
-from evenkeel.planning.splitting.boundaries import PPB, CutBasis, TopicColumns, find_cut
+from evenkeel.planning.cluster.assembly import PlannedCluster
+from evenkeel.planning.problem.band import find_band
+from evenkeel.planning.problem.problem import build_problem
 from evenkeel.planning.splitting.choice import SplitChoice, choose_splits
-from evenkeel.planning.splitting.splits import PlannedSplit, apply_splits, children_of, divide
+from evenkeel.planning.splitting.cuts import (
+    PPB,
+    CutBasis,
+    PlannedSplit,
+    TopicColumns,
+    apply_splits,
+    children_of,
+    divide,
+    find_cut,
+)
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import Cluster, broker, isolation, plan
 from support.splits import MIDDLE, WHOLE, cuts_of, split_bundles, split_candidate
 
@@ -127,46 +136,46 @@ def chosen(choice: SplitChoice) -> list[str]:
 
 
 PAIR = (broker("b1"), broker("b2"))
-GIANT = Cluster(PAIR, split_bundles({"b1": [("t/giant", 500, 8), ("t/a", 30, 2)], "b2": [("t/b", 10, 2)]}))
+HUGE = Cluster(PAIR, split_bundles({"b1": [("t/huge", 500, 8), ("t/a", 30, 2)], "b2": [("t/b", 10, 2)]}))
 
 
 def test_only_what_is_too_big_for_every_broker_is_split_without_hits() -> None:
     # b1: 500 30 | b2: 10 -> the band ends at 283
-    asked = [split_candidate(name, reason="TooBig") for name in ("t/giant", "t/a", "t/b")]
-    choice = choose(GIANT, *asked)
-    assert chosen(choice) == ["t/giant"]
+    asked = [split_candidate(name, reason="TooBig") for name in ("t/huge", "t/a", "t/b")]
+    choice = choose(HUGE, *asked)
+    assert chosen(choice) == ["t/huge"]
     assert choice.rejections == ()
     assert choice.splits[0].reason == (
-        "too big for any broker that may own it: it takes 50.0 % of the cpu of b1:8080, where the band ends at 28.3 %; "
+        "too big for any broker that may own it: it uses 50.0 % of b1:8080's cpu limit, where the band ends at 28.3 %; "
         "cut at 0x7fffffff by middle of the range"
     )
 
 
 def test_bundle_is_not_too_big_where_one_broker_is_large_enough() -> None:
-    large = Cluster((broker("b1"), broker("b2", 8)), GIANT.bundles)
-    assert chosen(choose(large, split_candidate("t/giant", reason="TooBig"))) == []
+    large = Cluster((broker("b1"), broker("b2", 8)), HUGE.bundles)
+    assert chosen(choose(large, split_candidate("t/huge", reason="TooBig"))) == []
 
 
 def test_split_that_leaves_all_load_with_one_child_is_no_help() -> None:
     lopsided = {"lower_msg_rate_ppb": PPB, "lower_throughput_in_ppb": PPB, "lower_throughput_out_ppb": PPB}
-    assert chosen(choose(GIANT, split_candidate("t/giant", reason="TooBig", **lopsided))) == []
+    assert chosen(choose(HUGE, split_candidate("t/huge", reason="TooBig", **lopsided))) == []
 
 
 def test_candidates_of_pip_192_come_first_and_both_caps_hold() -> None:
     one = Settings(max_number_of_bundles_to_split_per_cycle=1)
     asked = [
-        split_candidate("t/giant", reason="TooBig"),
+        split_candidate("t/huge", reason="TooBig"),
         split_candidate("t/b", rank=2),
         split_candidate("t/a", rank=1),
     ]
-    assert chosen(choose(GIANT, *asked)) == ["t/a", "t/b", "t/giant"]
-    few = choose(GIANT, *asked, settings=one)
+    assert chosen(choose(HUGE, *asked)) == ["t/a", "t/b", "t/huge"]
+    few = choose(HUGE, *asked, settings=one)
     assert chosen(few) == ["t/a"]
     assert [(row.bundle, row.rule) for row in few.rejections] == [
-        (f"t/{name}/{WHOLE}", "split-candidate") for name in ("b", "giant")
+        (f"t/{name}/{WHOLE}", "split-candidate") for name in ("b", "huge")
     ]
     assert "a plan has room for 1 splits" in few.rejections[0].detail
-    full = choose(GIANT, split_candidate("t/a", namespace_bundles=128))
+    full = choose(HUGE, split_candidate("t/a", namespace_bundles=128))
     assert chosen(full) == []
     assert "its namespace has room for 128 bundles" in full.rejections[0].detail
 
@@ -175,11 +184,11 @@ def test_candidates_of_pip_192_come_first_and_both_caps_hold() -> None:
     ("cluster", "why"),
     [
         (Cluster(PAIR, split_bundles({"b1": [("t/a", 10, 1)]})), "fewer than two topics"),
-        (Cluster(PAIR, GIANT.bundles, Policies(excluded_namespaces=frozenset({"t/a"}))), "not be touched (excluded)"),
-        (Cluster(PAIR, GIANT.bundles, Policies(anti_affinity={"t/a": "g"})), "anti-affinity group"),
-        (Cluster((broker("b1", state="Stopping"), broker("b2")), GIANT.bundles), "its owner b1:8080 is Stopping"),
+        (Cluster(PAIR, HUGE.bundles, Policies(excluded_namespaces=frozenset({"t/a"}))), "not be touched (excluded)"),
+        (Cluster(PAIR, HUGE.bundles, Policies(anti_affinity={"t/a": "g"})), "anti-affinity group"),
+        (Cluster((broker("b1", state="Stopping"), broker("b2")), HUGE.bundles), "its owner b1:8080 is Stopping"),
         (
-            Cluster(PAIR, GIANT.bundles, Policies(isolation=(isolation("p", ["t/a"], ["nobody"], ["b2"]),))),
+            Cluster(PAIR, HUGE.bundles, Policies(isolation=(isolation("p", ["t/a"], ["nobody"], ["b2"]),))),
             "has to leave its owner first",
         ),
     ],
@@ -193,7 +202,7 @@ def test_candidate_that_may_not_be_split_is_rejected_with_the_reason(cluster: Cl
 
 
 def test_candidates_of_other_pools_are_passed_over() -> None:
-    assert choose(GIANT, split_candidate("t/elsewhere")) == SplitChoice()
+    assert choose(HUGE, split_candidate("t/elsewhere")) == SplitChoice()
 
 
 def legal_plan(cluster: Cluster, settings: Settings, *candidates: SplitCandidate) -> PlannedCluster:
@@ -209,17 +218,17 @@ def story(planned: PlannedCluster) -> list[tuple[int, str, str, str | None]]:
 
 def test_bundle_too_big_for_any_broker_is_split_and_its_child_moved_in_one_plan() -> None:
     # b1: 1200 of 1000 | b2: 10 -> 600 each, one half moves
-    cluster = Cluster(PAIR, split_bundles({"b1": [("t/giant", 1200, 8)], "b2": [("t/b", 10, 2)]}))
-    planned = legal_plan(cluster, Settings(), split_candidate("t/giant", reason="TooBig"))
+    cluster = Cluster(PAIR, split_bundles({"b1": [("t/huge", 1200, 8)], "b2": [("t/b", 10, 2)]}))
+    planned = legal_plan(cluster, Settings(), split_candidate("t/huge", reason="TooBig"))
     (_, _, parent, _), (_, _, child, _) = story(planned)
-    assert parent == f"t/giant/{WHOLE}"
+    assert parent == f"t/huge/{WHOLE}"
     assert child in children_of(parent, MIDDLE)
     assert story(planned) == [(0, "split", parent, None), (1, "transfer", child, "b2:8080")]
-    assert planned.plan.step_counts == {"transfers": 1, "splits": 1, "unloads": 0}
+    assert planned.plan.step_counts == StepCounts(1, 1, 0)
     split, transfer = planned.steps
     assert (split.split_boundary, split.expected_version_id, split.sessions) == (MIDDLE, 2, 0)
     assert (transfer.expected_version_id, transfer.cpu_millipercent, transfer.sessions) == (1, 600, 5)
-    assert planned.plan.balance["after"]["cpu"]["max"] == 0.61
+    assert planned.plan.balance.after["cpu"].max == 0.61
     # a split is not undone, its child goes back
     assert [(step.bundle, step.destination, step.expected_version_id) for step in invert(planned.steps)] == [
         (child, "b1:8080", 4)
@@ -232,25 +241,25 @@ def test_candidate_is_split_even_if_no_child_moves() -> None:
     assert story(legal_plan(cluster, Settings(), split_candidate("t/a"))) == [(0, "split", f"t/a/{WHOLE}", None)]
 
 
-def giants(count: int) -> tuple[Cluster, list[SplitCandidate]]:
-    """As many giants on one broker of each pair, and as many idle brokers."""
-    names = [f"t/giant-{number}" for number in range(count)]
+def huge_bundles(count: int) -> tuple[Cluster, list[SplitCandidate]]:
+    """As many oversized bundles on one broker of each pair, and as many idle brokers."""
+    names = [f"t/huge-{number}" for number in range(count)]
     brokers = tuple(broker(f"b{number}") for number in range(1, 2 * count + 1))
     placed = {f"b{number + 1}": [(name, 900, 8)] for number, name in enumerate(names)}
     return Cluster(brokers, split_bundles(placed)), [split_candidate(name, reason="TooBig") for name in names]
 
 
 def test_children_of_a_split_beyond_the_cap_stay() -> None:
-    cluster, asked = giants(3)
+    cluster, asked = huge_bundles(3)
     planned = legal_plan(cluster, Settings(max_number_of_bundles_to_split_per_cycle=2), *asked)
-    assert planned.plan.step_counts == {"transfers": 2, "splits": 2, "unloads": 0}
+    assert planned.plan.step_counts == StepCounts(2, 2, 0)
     assert [row.bundle for row in planned.rejections if row.rule == "split-candidate"] == [asked[2].bundle]
 
 
 def test_split_is_left_out_with_the_moves_that_it_was_for() -> None:
-    cluster, asked = giants(2)
+    cluster, asked = huge_bundles(2)
     planned = legal_plan(cluster, Settings(max_steps=3), *asked)
-    assert planned.plan.step_counts == {"transfers": 1, "splits": 1, "unloads": 0}
+    assert planned.plan.step_counts == StepCounts(1, 1, 0)
     assert {(row.rule, row.scope) for row in planned.rejections if row.bundle == asked[1].bundle} == {
         ("no-gain", "bundle")
     }
@@ -265,29 +274,29 @@ def test_pools_share_one_cap_of_splits() -> None:
     cluster = Cluster(brokers, split_bundles({"b1": [("t/a", 900, 8)], "p1": [("t/p", 900, 8)]}), policies)
     asked = [split_candidate("t/a", reason="TooBig"), split_candidate("t/p", reason="TooBig")]
     both = legal_plan(cluster, Settings(), *asked)
-    assert both.plan.step_counts == {"transfers": 2, "splits": 2, "unloads": 0}
+    assert both.plan.step_counts == StepCounts(2, 2, 0)
     one = legal_plan(cluster, Settings(max_number_of_bundles_to_split_per_cycle=1), *asked)
-    assert one.plan.step_counts == {"transfers": 1, "splits": 1, "unloads": 0}
+    assert one.plan.step_counts == StepCounts(1, 1, 0)
     assert ("split-budget", asked[1].bundle) in {(row.rule, row.bundle) for row in one.rejections}
 
 
 def test_splits_fill_the_canary_and_the_waves_before_the_first_move() -> None:
-    cluster, asked = giants(4)
+    cluster, asked = huge_bundles(4)
     planned = legal_plan(cluster, Settings(canary_steps=2, wave_steps=1), *asked)
     assert [step.kind for step in planned.steps] == ["split"] * 4 + ["transfer"] * 4
     assert [step.wave for step in planned.steps] == [0, 0, 1, 2, 3, 4, 5, 6]
 
 
 def test_plan_with_splits_does_not_depend_on_the_order_of_the_rows() -> None:
-    cluster, asked = giants(4)
+    cluster, asked = huge_bundles(4)
     assert plan(cluster, None, asked) == plan(cluster.shuffled(3), None, asked[::-1])
 
 
 def test_bundle_that_nobody_can_carry_below_the_overload_line_is_split_however_wide_the_band_is() -> None:
     # b1: 900 of 1000 in one bundle | b2: 10; the band ends far above the limits
-    placed = split_bundles({"b1": [("t/giant", 900, 8)], "b2": [("t/b", 10, 2)]})
+    placed = split_bundles({"b1": [("t/huge", 900, 8)], "b2": [("t/b", 10, 2)]})
     cluster = Cluster((broker("b1"), broker("b2")), placed)
-    planned = legal_plan(cluster, Settings(tolerance=3.0), split_candidate("t/giant", reason="TooBig"))
+    planned = legal_plan(cluster, Settings(tolerance=3.0), split_candidate("t/huge", reason="TooBig"))
     split, move = planned.steps
     assert (split.kind, move.kind, move.destination) == ("split", "transfer", "b2:8080")
-    assert "it takes 90.0 % of the cpu of b1:8080, where the overload line is at 85.0 %" in split.reason
+    assert "it uses 90.0 % of b1:8080's cpu limit, where the overload line is at 85.0 %" in split.reason

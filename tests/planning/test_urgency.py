@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from evenkeel.planning.ordering.cluster_brokers import PooledMove, loads_after
-from evenkeel.planning.ordering.urgency import order_by_urgency
+from evenkeel.planning.cluster.cluster_brokers import PooledMove, loads_after
+from evenkeel.planning.cluster.urgency import order_by_urgency
 from support.moves import broker, by_name, move
 
 

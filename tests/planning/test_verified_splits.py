@@ -14,16 +14,16 @@ from evenkeel.model.load import SplitCandidate
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.rules.verifier import find_violations
-from evenkeel.planning.splitting.splits import children_of
+from evenkeel.planning.splitting.cuts import children_of
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import Cluster, broker, plan
 from support.splits import MIDDLE, WHOLE, cuts_of, split_bundles, split_candidate
 
-# b1: giant 1200, t/a 10 | b2: t/b 10
+# b1: huge 1200, t/a 10 | b2: t/b 10
 CLUSTER = Cluster(
-    (broker("b1"), broker("b2")), split_bundles({"b1": [("t/giant", 1200, 8), ("t/a", 10, 4)], "b2": [("t/b", 10, 2)]})
+    (broker("b1"), broker("b2")), split_bundles({"b1": [("t/huge", 1200, 8), ("t/a", 10, 4)], "b2": [("t/b", 10, 2)]})
 )
-CUT = split_candidate("t/giant", reason="TooBig")
+CUT = split_candidate("t/huge", reason="TooBig")
 SPLIT, MOVE = plan(CLUSTER, None, [CUT]).steps
 SIBLING = next(name for name in children_of(SPLIT.bundle, MIDDLE) if name != MOVE.bundle)
 
@@ -134,13 +134,13 @@ def test_draining_broker_is_not_given_more_bundles_by_a_split() -> None:
 
 
 def test_split_makes_an_anti_affinity_group_more_crowded() -> None:
-    grouped = dataclasses.replace(CLUSTER, policies=Policies(anti_affinity={"t/giant": "g"}))
+    grouped = dataclasses.replace(CLUSTER, policies=Policies(anti_affinity={"t/huge": "g"}))
     assert broken_rules(SPLIT, cluster=grouped) == {"anti-affinity"}
 
 
 @pytest.mark.parametrize(
     ("policies", "rule"),
-    [(Policies(excluded_namespaces=frozenset({"t/giant"})), "excluded-namespace")],
+    [(Policies(excluded_namespaces=frozenset({"t/huge"})), "excluded-namespace")],
 )
 def test_excluded_namespaces_are_not_split(policies: Policies, rule: str) -> None:
     assert broken_rules(SPLIT, cluster=dataclasses.replace(CLUSTER, policies=policies)) == {rule}
@@ -164,7 +164,7 @@ def test_caps_count_splits_and_the_moves_of_children(settings: Settings, rule: s
 
 
 def test_version_and_owner_of_the_parent_are_checked_too() -> None:
-    assert SPLIT.bundle == f"t/giant/{WHOLE}"
+    assert SPLIT.bundle == f"t/huge/{WHOLE}"
     assert broken_rules(changed(SPLIT, expected_version_id=3)) == {"version"}
     assert "wrong-owner" in broken_rules(changed(SPLIT, source="b2:8080"))
     assert broken_rules(changed(SPLIT, source_incarnation=3)) == {"incarnation"}

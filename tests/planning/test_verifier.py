@@ -10,7 +10,7 @@ import pytest
 from evenkeel.model.plan import Step, invert
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import Cluster, broker, bundles, isolation, plan
 
 # b1 (z1): t/a t/s t/x t/g pulsar/system | b2 (z2): t/b t/u t/g | b3 Stopping | b4 (z2): t/h | r1 for t/r only

@@ -13,7 +13,7 @@ import pytest
 from evenkeel.model.bundles import tenant_of
 from evenkeel.model.plan import Step
 from evenkeel.model.settings import Settings
-from evenkeel.planning.rules.verifier import find_violations
+from evenkeel.planning.verifier.verifier import find_violations
 from support.clusters import Cluster, plan, random_cluster
 
 SEEDS = range(6)

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from evenkeel.model.settings import Settings
-from evenkeel.planning.ordering.cluster_brokers import PooledMove
-from evenkeel.planning.ordering.waves import Waves
+from evenkeel.planning.cluster.cluster_brokers import PooledMove
+from evenkeel.planning.cluster.waves import Waves
 from support.moves import broker, cut, move
 
 

@@ -12,7 +12,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def test_reference_pages_are_what_the_code_says(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(PROJECT / "infra" / "docs" / "generate.py"), str(tmp_path)], check=True)
+    subprocess.run([sys.executable, str(PROJECT / "docs" / "generate.py"), str(tmp_path)], check=True)
     for page in tmp_path.iterdir():
         assert page.read_text() == (PROJECT / "docs" / "reference" / page.name).read_text(), "run make docs"
 
@@ -50,6 +50,6 @@ def test_ci_calls_the_readmes_test_command() -> None:
     assert "make demo" in (PROJECT / "README.md").read_text()
 
 
-def test_makefile_lists_its_verbs() -> None:
+def test_makefile_lists_its_commands() -> None:
     listed = subprocess.run(["make", "help"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     assert {"setup", "demo", "test", "lint", "types", "contracts"} <= set(re.findall(r"make (\S+)", listed))

@@ -9,7 +9,7 @@ import pytest
 from evenkeel.model.errors import InputError
 from evenkeel.model.pulsar_settings import PulsarSettings, SplitThresholds
 from evenkeel.model.settings import Settings
-from evenkeel.pulsar.auto_thresholds import MIB, ClusterTotals, resolve_auto
+from evenkeel.pulsar_rules.auto_thresholds import MIB, ClusterTotals, resolve_auto
 
 ALL_ON_AUTO = Settings(
     tolerance=0.2,

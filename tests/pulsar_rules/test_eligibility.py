@@ -1,4 +1,4 @@
-"""Pulsar's isolation rule, case by case (FACTS 5)."""
+"""Pulsar's isolation policies, case by case."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
-from evenkeel.pulsar.eligibility import Eligibility
+from evenkeel.pulsar_rules.eligibility import Eligibility
 from support.clusters import isolation
 
 BROKERS = ["b1.example.com:8080", "b2.example.com:8080", "c1.example.com:8080"]

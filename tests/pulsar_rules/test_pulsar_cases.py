@@ -82,7 +82,7 @@ def test_default_of_the_file_is_read() -> None:
         ({"id": "c", "algorithm": "OverloadShedder", "input": {}, "expected": {}}, "c: the case states nothing"),
         (
             {"id": "d", "algorithm": "OverloadShedder", "config": {"x": 1}, "input": {}, "expected": {"unload": {}}},
-            "unknown key 'x'",
+            "unknown setting 'x'",
         ),
     ],
 )

@@ -9,12 +9,13 @@ import pytest
 
 from evenkeel.model.bundles import RING_END, BundleRange
 from evenkeel.model.errors import InputError
-from evenkeel.pulsar.split_algorithms import (
+from evenkeel.pulsar_rules.ring import (
+    find_range,
+    hash_topic,
     range_equally_divide,
     specified_positions_divide,
     topic_count_equally_divide,
 )
-from evenkeel.pulsar.topic_hash import find_range, hash_topic
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 SIXTEEN = [index * 0x10000000 for index in range(16)] + [RING_END]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,15 @@ from typing import Any
 import pytest
 
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from evenkeel.pulsar.state_machine import (
+from evenkeel.pulsar_rules.state_machine import (
     LAST_VERSION_ID,
     LOWEST_VERSION_ID,
     StateStore,
     find_conflict,
-    is_accepted,
-    is_active,
     is_valid_transition,
     next_version_id,
 )
+from support.case_ring import is_active, read_record
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "pulsar-cases.json").read_text())["cases"]
 RESOLVER_ROWS = [
@@ -30,29 +28,6 @@ RESOLVER_ROWS = [
     for number, row in enumerate(case["input"]["rows"])
 ]
 STATES = list(ServiceUnitState)
-
-
-@dataclass(frozen=True)
-class RecordStub:
-    """A record as Pulsar's own tests build them: theirs may say Init, which no stored record can."""
-
-    state: ServiceUnitState
-    version_id: int
-    destination: str | None
-    source: str | None
-    force: bool
-
-
-def read_record(fields: dict[str, Any] | None) -> RecordStub | None:
-    if fields is None:
-        return None
-    return RecordStub(
-        ServiceUnitState(fields["state"]),
-        fields["versionId"],
-        fields["dstBroker"],
-        fields["sourceBroker"],
-        fields["force"],
-    )
 
 
 def find_case(case_id: str) -> dict[str, Any]:
@@ -69,7 +44,7 @@ def test_the_resolver_cases_are_all_here() -> None:
 
 @pytest.mark.parametrize("row", RESOLVER_ROWS)
 def test_resolver_decides_as_pulsar_does(row: dict[str, Any]) -> None:
-    accepted = is_accepted(read_record(row["from"]), read_record(row["to"]), StateStore(row["storage"]))
+    accepted = find_conflict(read_record(row["from"]), read_record(row["to"]), StateStore(row["storage"])) is None
     assert accepted is not row["keep_left"]
 
 
@@ -90,14 +65,14 @@ def test_active_and_in_flight_states_are_pulsars(state: ServiceUnitState) -> Non
 def test_versions_wrap_around_at_the_end() -> None:
     assert next_version_id(owned(LAST_VERSION_ID)) == LOWEST_VERSION_ID
     release = ServiceUnitRecord(ServiceUnitState.RELEASING, 1, LOWEST_VERSION_ID, source="b01.fleet:8080")
-    assert is_accepted(owned(LAST_VERSION_ID), release)
+    assert find_conflict(owned(LAST_VERSION_ID), release) is None
 
 
 def test_force_does_not_excuse_a_wrong_version() -> None:
     override = ServiceUnitRecord(ServiceUnitState.OWNED, 1, 5, destination="b02.fleet:8080", force=True)
-    assert not is_accepted(owned(3), override)
-    assert is_accepted(owned(4), override)
-    assert not is_accepted(None, override)
+    assert find_conflict(owned(3), override) is not None
+    assert find_conflict(owned(4), override) is None
+    assert find_conflict(None, override) is not None
 
 
 def test_a_refusal_says_why() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.lake.store import Lake
 
 
 @pytest.fixture(scope="session")

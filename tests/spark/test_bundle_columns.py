@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evenkeel_spark.transforms.bundle_columns import bundle_columns
+from evenkeel_spark.transforms.pools import bundle_columns
 
 FIGURES = ("topics", "sessions", "msg_rate_millis", "throughput_in", "throughput_out", "cpu_millipercent")
 

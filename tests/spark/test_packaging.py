@@ -9,8 +9,8 @@ from pathlib import Path
 
 from evenkeel.model.snapshot import Bundle
 from evenkeel.model.tables import columns_of
-from evenkeel_spark.packages import build_packages_zip
-from evenkeel_spark.schemas import spark_schema
+from evenkeel_spark.lake_frames import spark_schema
+from evenkeel_spark.submission import build_packages
 
 
 def test_one_distribution_owns_the_pyspark_folder() -> None:
@@ -23,11 +23,14 @@ def test_one_distribution_owns_the_pyspark_folder() -> None:
 
 
 def test_archive_for_executors_is_importable_and_always_the_same(tmp_path: Path) -> None:
-    archives = [build_packages_zip(tmp_path / name) for name in ("first.zip", "second.zip")]
+    archives = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        archives.append(build_packages(tmp_path / name))
     assert archives[0].read_bytes() == archives[1].read_bytes()
     program = (
         f"import sys; sys.path.insert(0, {str(archives[0])!r}); "
-        "import evenkeel_spark.transforms.transfers as t, evenkeel.planning.search.optimiser as o; "
+        "import evenkeel_spark.spark_loads as t, evenkeel.planning.search.optimiser as o; "
         "print(t.__file__, o.__file__)"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -8,20 +8,21 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from evenkeel.gates.frames import frame_of
+from evenkeel.adapters.lake.store import to_arrow
 from evenkeel.model.errors import InputError
 from evenkeel.model.policies import Policies
 from evenkeel.model.request import STRATEGIES
 from evenkeel.model.settings import Settings
-from evenkeel.model.snapshot import Bundle
-from evenkeel.planning.assembly import assemble
-from evenkeel_spark.peers import find_counterfactuals, with_decision_of
-from evenkeel_spark.planning import solve_pools
-from evenkeel_spark.transforms.planned_rates import rates_now
-from evenkeel_spark.transforms.planning_loads import planning_loads
+from evenkeel.model.snapshot import Bundle, Topic
+from evenkeel.planning.cluster.assembly import assemble
+from evenkeel_spark.cluster_loads import ClusterLoads
+from evenkeel_spark.driver_loads import DriverLoads
+from evenkeel_spark.planning import PlanningInputs, find_counterfactuals, require_legal, solve_pools, with_decision_of
+from evenkeel_spark.spark_loads import SparkLoads
+from evenkeel_spark.transforms.planning_loads import planning_loads, rates_now
 from evenkeel_spark.transforms.pools import by_pool
-from evenkeel_spark.transforms.transfers import PlanningInputs
 from support.clusters import context
+from support.frames import frame_of
 from support.lakes import make_broker, make_bundle, make_policy, make_random_brokers, make_random_bundles
 
 ISOLATED = {
@@ -34,10 +35,19 @@ ISOLATED = {
 }
 
 
-def loads_of(spark: SparkSession, bundles: Sequence[Bundle], inputs: PlanningInputs) -> DataFrame:
+def frame_of_loads(spark: SparkSession, bundles: Sequence[Bundle], inputs: PlanningInputs) -> DataFrame:
     """The planning load of bundles whose load now is all that is known."""
     rates = frame_of(spark, Bundle, bundles).transform(rates_now)
     return rates.transform(planning_loads, inputs.brokers, inputs.settings)
+
+
+def loads_of(spark: SparkSession, bundles: Sequence[Bundle], inputs: PlanningInputs) -> SparkLoads:
+    return SparkLoads(frame_of_loads(spark, bundles, inputs), frame_of(spark, Topic, []))
+
+
+def loads_on_driver(bundles: Sequence[Bundle], inputs: PlanningInputs) -> DriverLoads:
+    rows, no_topics = to_arrow(Bundle, bundles), to_arrow(Topic, [])
+    return DriverLoads.of_snapshot(rows, None, no_topics, inputs.brokers, (), inputs.settings)
 
 
 def test_pool_knows_its_own_bundles_and_the_strangers_on_its_brokers(spark: SparkSession) -> None:
@@ -55,47 +65,56 @@ def test_pool_knows_its_own_bundles_and_the_strangers_on_its_brokers(spark: Spar
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_plan_is_the_same_however_the_bundles_are_ordered_and_partitioned(spark: SparkSession, strategy: str) -> None:
+def test_plan_is_the_same_on_driver_and_executors_however_the_bundles_are_partitioned(
+    spark: SparkSession, strategy: str
+) -> None:
     policies = Policies.from_documents([make_policy("isolation", ISOLATED)])
     settings = Settings.from_json({"bundle_unload_min_throughput_threshold": 0.0, "broker_load_target_std": 0.05})
     inputs = PlanningInputs(make_random_brokers(6, seed=3), policies, settings)
     bundles = make_random_bundles(brokers=6, bundles_per_broker=20, seed=3, namespaces=14)
     plans = []
-    for rows, partitions in ((bundles, 1), (bundles[::-1], 7)):
-        loads = loads_of(spark, rows, inputs).repartition(partitions)
-        solved = solve_pools(loads, with_decision_of(strategy, loads, inputs)).plans
-        compared = find_counterfactuals(loads, inputs, len(rows))
-        plans.append(assemble(solved, context(settings, strategy=strategy, counterfactual=compared)))
-    assert plans[0].plan.plan_id == plans[1].plan.plan_id
-    assert plans[0] == plans[1]
+    places: list[ClusterLoads] = [
+        SparkLoads(frame_of_loads(spark, rows, inputs).repartition(partitions), frame_of(spark, Topic, []))
+        for rows, partitions in ((bundles, 1), (bundles[::-1], 7))
+    ]
+    for loads in (*places, loads_on_driver(bundles, inputs), loads_on_driver(bundles[::-1], inputs)):
+        decided = with_decision_of(strategy, loads, inputs)
+        solved = solve_pools(loads, decided).plans
+        compared = find_counterfactuals(loads, inputs, len(bundles))
+        planned = assemble(solved, context(settings, strategy=strategy, counterfactual=compared))
+        require_legal(loads, planned.steps, decided)
+        plans.append(planned)
+    assert {planned.plan.plan_id for planned in plans} == {plans[0].plan.plan_id}
+    assert all(planned == plans[0] for planned in plans)
     assert {row.pool for row in plans[0].brokers} == {"b000:8080", "b002:8080"}
     assert plans[0].steps
-    assert [row["strategy"] for row in plans[0].plan.counterfactual] == list(STRATEGIES[1:])
-    assert all(row["unloads"] > 0 for row in plans[0].plan.counterfactual)
+    assert [row.strategy for row in plans[0].plan.counterfactual] == list(STRATEGIES[1:])
+    assert all(row.unloads > 0 for row in plans[0].plan.counterfactual)
 
 
 def test_cluster_without_bundles_is_compared_without_a_single_row(spark: SparkSession) -> None:
     inputs = PlanningInputs([make_broker("b1:8080"), make_broker("b2:8080")], Policies(), Settings())
     loads = loads_of(spark, [], inputs)
-    assert [row["moves"] for row in find_counterfactuals(loads, inputs, 0)] == [0, 0]
-    assert with_decision_of("transfer-shedder", loads, inputs).peer is not None
-    assert with_decision_of("certified", loads, inputs).peer is None
+    assert [row.moves for row in find_counterfactuals(loads, inputs, 0)] == [0, 0]
+    assert with_decision_of("transfer-shedder", loads, inputs).decision is not None
+    assert with_decision_of("certified", loads, inputs).decision is None
 
 
 def test_comparison_of_too_many_bundles_is_left_out(spark: SparkSession) -> None:
     inputs = PlanningInputs([make_broker("b1:8080")], Policies(), Settings(counterfactual_max_bundles=5))
     rows = find_counterfactuals(loads_of(spark, [], inputs), inputs, 6)
-    assert "6 bundles are more than 5" in rows[0]["stopped_because"]
+    assert "6 bundles are more than 5" in rows[0].stopped_because
 
 
 def test_owner_that_is_no_broker_ends_in_one_sentence(spark: SparkSession) -> None:
     bundles = [make_bundle("t/n/0x00000000_0xffffffff", owner="gone:8080", msg_rate_in_per_s=1.0)]
     inputs = PlanningInputs([make_broker("b1:8080")], Policies(), Settings())
-    loads = loads_of(spark, bundles, inputs)
-    with pytest.raises(InputError, match="gone:8080 owns bundles but is not among the brokers"):
-        solve_pools(loads, inputs)
-    with pytest.raises(InputError, match="gone:8080 owns bundles but is not among the brokers"):
-        find_counterfactuals(loads, inputs, 1)
+    places: list[ClusterLoads] = [loads_of(spark, bundles, inputs), loads_on_driver(bundles, inputs)]
+    for loads in places:
+        with pytest.raises(InputError, match="gone:8080 owns bundles but is not among the brokers"):
+            solve_pools(loads, inputs)
+        with pytest.raises(InputError, match="gone:8080 owns bundles but is not among the brokers"):
+            find_counterfactuals(loads, inputs, 1)
 
 
 def test_idle_and_system_bundles_are_not_planned_but_use_cpu(spark: SparkSession) -> None:

@@ -14,10 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel.model.load import AVERAGE_WEIGHT_MILLIS, BundleProfile, HourlyPeak
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
-from evenkeel.planning.load import share_cpu
-from evenkeel_spark.schemas import spark_schema
-from evenkeel_spark.transforms.planned_rates import LoadTables, planned_rates
-from evenkeel_spark.transforms.planning_loads import planning_loads
+from evenkeel.planning.problem.loads import share_cpu
+from evenkeel_spark.lake_frames import spark_schema
+from evenkeel_spark.transforms.planning_loads import LoadTables, planned_rates, planning_loads
 from support.lakes import make_broker
 
 HOURS = (12, 13, 14, 15)

@@ -10,13 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from evenkeel.adapters.calibrations import CalibrationStore
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.lake.learnt import CalibrationStore
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.load import BundleProfile, CpuCalibration, HourlyPeak
 from evenkeel.model.snapshot import Bundle
 from evenkeel_spark.history import find_history
-from evenkeel_spark.io import read_bundle_history, read_cpu_calibration
-from evenkeel_spark.schemas import spark_schema
+from evenkeel_spark.lake_frames import read_bundle_history, read_cpu_calibration, spark_schema
 from evenkeel_spark.transforms.profiles import bundle_profiles, hourly_peaks
 from support.lakes import CLUSTER, TAKEN_AT, make_bundle, make_random_bundles, shift_load, write_snapshot
 

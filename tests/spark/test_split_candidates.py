@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.bundles import is_system_namespace
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Bundle
 from evenkeel_spark.history import find_history
-from evenkeel_spark.io import read_bundle_history
-from evenkeel_spark.transforms.namespaces import is_system
+from evenkeel_spark.lake_frames import read_bundle_history
+from evenkeel_spark.transforms.columns import is_system
 from evenkeel_spark.transforms.split_candidates import split_candidates
 from support.lakes import CLUSTER, TAKEN_AT, make_bundle, make_random_bundles, shift_load, write_snapshot
 

@@ -8,43 +8,40 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from kazoo.client import KazooClient
 
-from evenkeel import __version__
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.fleet.fleet import Fleet
-from evenkeel.model.approval import Approval
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError, RefusedError
-from evenkeel.model.moments import format_time
 from evenkeel.model.plan import StepKind
 from evenkeel.model.run import RunRecord, RunState, StepState
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Bundle
-from evenkeel.model.verdict import Check, Verdict
-from evenkeel.planning.manual import Wish
-from evenkeel.stages.apply import apply_plan
+from evenkeel.planning.manual.requests import ManualRequest
 from evenkeel.stages.drain import mark_brokers, unmark_brokers
 from evenkeel.stages.manual import plan_by_hand
-from evenkeel.stages.rollback import plan_rollback
+from evenkeel.stages.rollback import plan_rollback, preview_rollback
 from evenkeel.stages.runs import ListedRun, list_runs
 from evenkeel.stages.snapshot import take_snapshot
+from support.approvals import apply_plan, approve, judge
 from support.fleets import first_bundle, running_fleet
 from support.plans import make_transfers, rows, store_plan
-from support.waiting import eventually
+from support.waiting import eventually, scaled
 
-SETTINGS = Settings(session_timeout_s=2.0, step_deadline_s=90.0, verify_wait_s=5.0)
+SETTINGS = Settings(session_timeout_s=scaled(2.0), step_deadline_s=scaled(90.0), verify_wait_s=scaled(5.0))
 B1, B2, B3 = (f"b0{n}.fleet:8080" for n in (1, 2, 3))
 
 KILLED_AFTER_ITS_FIRST_STEP = """
 import json, os, signal, sys
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.approval_policy import ApprovalPolicy
+from evenkeel.adapters.lake.store import Lake
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Bundle
@@ -56,7 +53,8 @@ def die(result):
 
 lake, plan_id, connection = sys.argv[1:]
 settings = Settings(session_timeout_s=2.0, step_deadline_s=90.0)
-apply_plan(Lake(lake), plan_id, ClusterConnection(**json.loads(connection)), settings, on_progress=die)
+connection, approvals = ClusterConnection(**json.loads(connection)), ApprovalPolicy.unsigned()
+apply_plan(Lake(lake), plan_id, connection, settings, on_progress=die, approvals=approvals)
 """
 
 
@@ -75,9 +73,8 @@ class Scene:
     def apply(self, plan_id: str) -> RunRecord:
         plans = PlanStore(self.lake)
         if plans.read_verdict(plan_id) is None:
-            check = Check("plan_steps", "made_by_hand", "critical", True, "a check", "the test says so")
-            plans.write_verdict(plan_id, Verdict(f"plan {plan_id[:12]}", (check,), __version__))
-            plans.write_approval(Approval(plan_id, "ada", format_time(datetime.now(UTC)), "test"))
+            judge(self.lake, plan_id)
+            approve(self.lake, plan_id)
         return apply_plan(self.lake, plan_id, self.connection, SETTINGS)
 
     def runs(self) -> list[ListedRun]:
@@ -101,7 +98,7 @@ def scene(
 def test_move_by_hand_goes_there_and_back_and_not_back_twice(scene: Scene) -> None:
     bundle = first_bundle(scene.fleet, B1)
     stored = plan_by_hand(
-        scene.lake, scene.connection, SETTINGS, Wish(StepKind.TRANSFER, bundle, "ada", destination=B3)
+        scene.lake, scene.connection, SETTINGS, ManualRequest(StepKind.TRANSFER, bundle, "ada", destination=B3)
     )
     run = scene.apply(stored.plan_id)
     assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run
@@ -111,12 +108,24 @@ def test_move_by_hand_goes_there_and_back_and_not_back_twice(scene: Scene) -> No
     assert (step.bundle, step.source, step.destination) == (bundle, B3, B1)
     assert scene.apply(way_back.plan_id).count(StepState.SETTLED) == 1
     assert eventually(lambda: scene.fleet.owner_of(bundle) == B1)
-    with pytest.raises(RefusedError, match="was rolled back already, by plan"):
+    with pytest.raises(RefusedError, match="is rolled back already, by plan"):
         plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
     assert [(listed.strategy, listed.state, listed.settled) for listed in scene.runs()] == [
         ("rollback", "done", 1),
         ("manual", "done", 1),
     ]
+
+
+def test_preview_is_what_the_rollback_would_do_and_leaves_nothing_behind(scene: Scene) -> None:
+    run = scene.apply(scene.store_run_plan(3))
+    folder = Path(urlsplit(scene.lake.uri).path)
+    before = sorted(folder.rglob("*"))
+    preview = preview_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    assert sorted(folder.rglob("*")) == before
+    stored = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
+    moves, previewed = ([(s.bundle, s.source, s.destination) for s in made.steps] for made in (stored, preview))
+    assert moves == previewed
+    assert len(moves) == 3
 
 
 def test_rollback_that_was_never_begun_may_be_planned_anew(scene: Scene) -> None:
@@ -143,7 +152,7 @@ def test_what_a_first_rollback_had_to_leave_goes_back_with_a_second(scene: Scene
     second = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
     assert {(step.bundle, step.destination) for step in second.steps} == {(bundle, away) for bundle in stays}
     assert scene.apply(second.plan_id).count(StepState.SETTLED) == len(stays)
-    with pytest.raises(RefusedError, match="was rolled back already, by plan"):
+    with pytest.raises(RefusedError, match="is rolled back already, by plan"):
         plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
 
 
@@ -152,9 +161,9 @@ def test_bundle_that_went_back_and_was_brought_again_by_another_hand_stays(scene
     (moved,) = run.results
     way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
     scene.apply(way_back.plan_id)
-    wish = Wish(StepKind.TRANSFER, moved.bundle, "bob", destination=moved.destination)
+    wish = ManualRequest(StepKind.TRANSFER, moved.bundle, "bob", destination=moved.destination)
     assert scene.apply(plan_by_hand(scene.lake, scene.connection, SETTINGS, wish).plan_id).state is RunState.DONE
-    with pytest.raises(RefusedError, match="was rolled back already, by plan"):
+    with pytest.raises(RefusedError, match="is rolled back already, by plan"):
         plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
 
 
@@ -192,7 +201,7 @@ def test_what_another_hand_moved_since_stays_and_is_told(scene: Scene) -> None:
     run = scene.apply(scene.store_run_plan(2))
     moved = run.results[0]
     elsewhere = next(b for b in (B1, B2, B3) if b not in (moved.source, moved.destination))
-    wish = Wish(StepKind.TRANSFER, moved.bundle, "bob", destination=elsewhere)
+    wish = ManualRequest(StepKind.TRANSFER, moved.bundle, "bob", destination=elsewhere)
     scene.apply(plan_by_hand(scene.lake, scene.connection, SETTINGS, wish).plan_id)
     way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
     assert [step.bundle for step in way_back.steps] == [run.results[1].bundle]
@@ -201,10 +210,10 @@ def test_what_another_hand_moved_since_stays_and_is_told(scene: Scene) -> None:
 
 
 def test_run_that_nobody_knows_is_refused(scene: Scene, client: KazooClient) -> None:
-    with pytest.raises(InputError, match="neither a run nor a plan"):
+    with pytest.raises(InputError, match="no run and no plan"):
         plan_rollback(scene.lake, "0000", scene.connection, SETTINGS)
     plan_id = scene.store_run_plan(1)
-    with pytest.raises(RefusedError, match="has no step that was done"):
+    with pytest.raises(RefusedError, match="records no step that was done"):
         plan_rollback(scene.lake, plan_id, scene.connection, SETTINGS)
     other = dataclasses.replace(scene.connection, cluster="other")
     with pytest.raises(RefusedError, match="was made on cluster 'fleet', not 'other'"):
@@ -215,7 +224,7 @@ def test_run_that_nobody_knows_is_refused(scene: Scene, client: KazooClient) -> 
 def test_unload_by_hand_takes_the_bundle_from_its_broker(scene: Scene) -> None:
     bundle = first_bundle(scene.fleet, B1)
     run = scene.apply(
-        plan_by_hand(scene.lake, scene.connection, SETTINGS, Wish(StepKind.UNLOAD, bundle, "ada")).plan_id
+        plan_by_hand(scene.lake, scene.connection, SETTINGS, ManualRequest(StepKind.UNLOAD, bundle, "ada")).plan_id
     )
     assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run
     way_back = plan_rollback(scene.lake, run.run_id, scene.connection, SETTINGS)
@@ -226,7 +235,7 @@ def test_split_by_hand_leaves_two_halves_and_is_not_undone(scene: Scene) -> None
     manifest = take_snapshot(scene.lake, scene.connection, SETTINGS)
     owned = rows(scene.lake, manifest, "bundles", Bundle)
     wide = next(b for b in owned if b.owner == B1 and b.topics > 1 and b.tenant != "pulsar")
-    wish = Wish(StepKind.SPLIT, wide.bundle, "ada", boundary=f"{wide.range_lower + 0x1000000:#010x}")
+    wish = ManualRequest(StepKind.SPLIT, wide.bundle, "ada", boundary=f"{wide.range_lower + 0x1000000:#010x}")
     run = scene.apply(plan_by_hand(scene.lake, scene.connection, SETTINGS, wish).plan_id)
     assert (run.state, run.count(StepState.SETTLED)) == (RunState.DONE, 1), run
     after = take_snapshot(scene.lake, scene.connection, SETTINGS)

@@ -9,9 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from evenkeel.adapters.pulsar_admin import PulsarAdmin
+from evenkeel.adapters.brokers.admin_api import PulsarAdmin
+from support.waiting import scaled
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = scaled(5.0)
 BUNDLE = "shop/orders/0x40000000_0x80000000"
 UNLOAD = f"/admin/v2/namespaces/{BUNDLE}/unload"
 Reply = tuple[int, str]
@@ -19,7 +20,7 @@ Reply = tuple[int, str]
 
 @dataclass
 class Broker:
-    """A server that answers from a list, the last answer for ever, and remembers what it was asked."""
+    """A server that sends the replies of a list in order, the last one for ever, and records the requests."""
 
     replies: list[Reply]
     seen: list[tuple[str, str, bytes]] = field(default_factory=list)
@@ -45,7 +46,7 @@ Start = Callable[..., Broker]
 
 @contextmanager
 def answering_brokers() -> Iterator[Start]:
-    """Answers a function that starts a broker with its answers; all of them end with the block."""
+    """Yields a function that starts a broker with its replies; all brokers stop with the block."""
     with ExitStack() as stack:
 
         def build(*replies: Reply) -> Broker:
@@ -63,7 +64,8 @@ def answering_brokers() -> Iterator[Start]:
 
             server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
             stack.callback(server.shutdown)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            # The usual half-second poll would be added to the end of every test.
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
             broker.url = f"http://127.0.0.1:{server.server_port}"
             return broker
 

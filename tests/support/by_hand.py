@@ -10,8 +10,8 @@ from evenkeel.model.plan import StepKind
 from evenkeel.model.run import JournalEntry, StepState
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, PolicyDocument, Topic
-from evenkeel.planning.by_hand import KnownCluster
-from evenkeel.planning.inverse import Deed
+from evenkeel.planning.manual.build_plan import LoadedSnapshot
+from evenkeel.planning.manual.inverse import AppliedStep
 from support import small_cluster
 from support.small_cluster import TAKEN_AT
 
@@ -24,9 +24,9 @@ def known(
     topics: Sequence[Topic] = (),
     documents: Sequence[PolicyDocument] = (),
     settings: Settings | None = None,
-) -> KnownCluster:
+) -> LoadedSnapshot:
     """The small cluster, or what a test makes of it."""
-    return KnownCluster(
+    return LoadedSnapshot(
         cluster="fleet",
         load_manager="extensible",
         snapshot_id=small_cluster.manifest().snapshot_id,
@@ -47,8 +47,8 @@ def pinned_to(*hosts: str) -> PolicyDocument:
     return PolicyDocument("isolation", "", json.dumps({"pinned": rule}))
 
 
-def deed(order: int, bundle: str, source: str, destination: str | None, **changes: Any) -> Deed:
+def deed(order: int, bundle: str, source: str, destination: str | None, **changes: Any) -> AppliedStep:
     """A step that settled, unless the changes say otherwise."""
     kind = changes.pop("kind", StepKind.TRANSFER)
     fields: dict[str, Any] = {"epoch": 3, "state": StepState.SETTLED, "at_ms": 1_000 + order} | changes
-    return Deed(kind, JournalEntry(PLAN_ID, order, bundle, source, destination, **fields))
+    return AppliedStep(kind, JournalEntry(PLAN_ID, order, bundle, source, destination, **fields))

@@ -7,13 +7,12 @@ from typing import Any
 
 from evenkeel.model.bundles import BundleRange
 from evenkeel.model.policies import IsolationPolicy, Policies
-from evenkeel.pulsar.broker_load import BrokerLoadData, BrokerReport, update_load_data
-from evenkeel.pulsar.eligibility import Eligibility
-from evenkeel.pulsar.split_algorithms import range_equally_divide
-from evenkeel.pulsar.split_conditions import SplitView, find_splits, range_of
-from evenkeel.pulsar.top_bundles import find_top_bundles
+from evenkeel.pulsar_rules.eligibility import Eligibility
+from evenkeel.pulsar_rules.ring import range_equally_divide
 from support.case_modular import read_count
 from support.case_reading import Case, Comparison, read_stats, read_usages
+from support.pulsar_reference.reports import BrokerLoadData, BrokerReport, find_top_bundles, update_load_data
+from support.pulsar_reference.splits import SplitView, find_splits, range_of
 
 
 def run_load_data(case: Case) -> Comparison:

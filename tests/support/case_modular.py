@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evenkeel.model.pulsar_settings import PulsarSettings
-from evenkeel.pulsar.avg_shedder import AvgHits, shed_pairs
-from evenkeel.pulsar.modular_cluster import ModularBroker, ModularCluster, Traffic, Unloads
-from evenkeel.pulsar.overload_shedder import shed_overload
-from evenkeel.pulsar.split_conditions import find_modular_splits
-from evenkeel.pulsar.threshold_shedder import shed_by_threshold, view_of
-from evenkeel.pulsar.uniform_load_shedder import shed_uniformly
+from evenkeel.pulsar_rules.threshold_shedder import Unloads, shed_by_threshold
 from support.case_reading import Case, Comparison, names_of, read_stats, read_usages
+from support.pulsar_reference.shedders import (
+    AvgHits,
+    ModularBroker,
+    ModularCluster,
+    Traffic,
+    shed_overload,
+    shed_pairs,
+    shed_uniformly,
+    view_of,
+)
+from support.pulsar_reference.splits import find_modular_splits
 
 Decide = Callable[[ModularCluster, PulsarSettings], tuple[Unloads, Mapping[str, str]]]
 

@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenkeel.model.policies import IsolationPolicy, Policies
-from evenkeel.pulsar.broker_filters import (
+from evenkeel.pulsar_rules.broker_load import ResourceUsages, smooth, weighted_usage_with_heap
+from evenkeel.pulsar_rules.eligibility import Eligibility, host_of
+from evenkeel.pulsar_rules.placement import (
     BrokerFacts,
+    PlacementRequest,
+    find_isolated_or_shared,
     keep_below_topic_limit,
     keep_latest_version,
     keep_least_anti_affinity,
-    keep_least_of_namespace,
-    may_unload_anti_affinity,
-)
-from evenkeel.pulsar.broker_load import ResourceUsages, smooth, weighted_usage_with_heap
-from evenkeel.pulsar.eligibility import Eligibility, host_of
-from evenkeel.pulsar.filter_pipelines import PlacementRequest, find_isolated_or_shared
-from evenkeel.pulsar.placement import (
-    PlacementLoad,
-    least_long_term_message_rate,
     least_resource_usage_extensible,
-    least_resource_usage_modular,
 )
 from support.case_reading import Case, Comparison, equal_usages, read_stats, read_usage, read_usages, with_config
+from support.pulsar_reference.placement import (
+    PlacementLoad,
+    keep_least_of_namespace,
+    least_long_term_message_rate,
+    least_resource_usage_modular,
+    may_unload_anti_affinity,
+)
 
 RESOURCES = {
     "cpu": "cpu",

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.model.pulsar_settings import PulsarSettings
-from evenkeel.pulsar.broker_load import ResourceUsage, ResourceUsages
-from evenkeel.pulsar.top_bundles import BundleStats
+from evenkeel.pulsar_rules.broker_load import ResourceUsage, ResourceUsages
+from support.pulsar_reference.reports import BundleStats
 
 # Settings of Pulsar that decide whether an algorithm runs, not what it decides.
 SWITCHES = frozenset(

@@ -8,12 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evenkeel.model.pulsar_settings import PulsarSettings
-from evenkeel.pulsar.broker_filters import may_shed_with_policies
-from evenkeel.pulsar.broker_load import weighted_usage_with_heap
-from evenkeel.pulsar.filter_pipelines import FilteredBrokers, can_transfer
-from evenkeel.pulsar.load_stats import LoadStats
-from evenkeel.pulsar.namespaces import namespace_of
-from evenkeel.pulsar.transfer_shedder import BrokerLoad, LeaderView, ReportedBundle, ShedOutcome, shed_transfers
+from evenkeel.pulsar_rules.broker_load import weighted_usage_with_heap
+from evenkeel.pulsar_rules.eligibility import namespace_of
+from evenkeel.pulsar_rules.placement import FilteredBrokers, can_transfer, may_shed_with_policies
+from evenkeel.pulsar_rules.transfer_shedder import (
+    BrokerLoad,
+    LeaderView,
+    LoadStats,
+    ReportedBundle,
+    ShedOutcome,
+    shed_transfers,
+)
 from support.case_extensible import policy_test
 from support.case_reading import ROUNDING, Case, Comparison, names_of, read_stats, read_usages
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
 
-from evenkeel.model.load import SplitCandidate
+from evenkeel.model.load import RESOURCES, SplitCandidate
 from evenkeel.model.policies import IsolationPolicy, Policies
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
-from evenkeel.planning.assembly import PlanContext, PlannedCluster, assemble
-from evenkeel.planning.columns import BundleColumns
+from evenkeel.planning.cluster.assembly import PlanContext, PlannedCluster, assemble
 from evenkeel.planning.explaining.policy_findings import explain_policies
-from evenkeel.planning.in_process import solve_cluster
-from evenkeel.planning.pool_plan import PoolPlan
-from evenkeel.planning.pools import live_broker_ids
+from evenkeel.planning.pool.plan import PoolPlan
+from evenkeel.planning.pool.planner import Certifier, plan_pools
+from evenkeel.planning.problem.columns import BundleColumns
+from evenkeel.planning.problem.pools import live_broker_ids
+from evenkeel.planning.search.bounds import PoolBounds, certify
+from evenkeel.planning.search.optimiser import always
+from evenkeel.planning.search.placement import Solution
 
 KBPS_PER_BYTE = 8 / 1000
 # Limits in the planner's units: 1000 a unit of broker size for each of the three resources.
@@ -91,9 +94,21 @@ def isolation(
     return IsolationPolicy(name, tuple(namespaces), tuple(primary), tuple(secondary), min_limit)
 
 
-def solve_pools(cluster: Cluster, settings: Settings, candidates: Sequence[SplitCandidate] = ()) -> list[PoolPlan]:
+def leave_uncertified(solution: Solution) -> PoolBounds:
+    """Bounds of 0, for tests that look at the steps alone: a certificate takes longer than the search."""
+    nothing = (0,) * len(RESOURCES)
+    return PoolBounds(0, 0, nothing, nothing, nothing)
+
+
+def solve_pools(
+    cluster: Cluster,
+    settings: Settings,
+    candidates: Sequence[SplitCandidate] = (),
+    has_time: Callable[[], bool] = always,
+    certifier: Certifier = certify,
+) -> list[PoolPlan]:
     """Plan pool by pool, as the executors do, and send each plan through its JSON form."""
-    plans = solve_cluster(cluster.brokers, cluster.bundles, cluster.policies, settings, candidates)
+    plans = plan_pools(cluster.brokers, cluster.bundles, cluster.policies, settings, candidates, has_time, certifier)
     return [PoolPlan.from_json(plan.to_json()) for plan in plans]
 
 
@@ -108,18 +123,25 @@ def context(settings: Settings, **changes: object) -> PlanContext:
         strategy="certified",
         settings=settings,
         policy_versions={},
+        anti_affinity={},
         library_version="0",
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
 def plan(
-    cluster: Cluster, settings: Settings | None = None, candidates: Sequence[SplitCandidate] = ()
+    cluster: Cluster,
+    settings: Settings | None = None,
+    candidates: Sequence[SplitCandidate] = (),
+    has_time: Callable[[], bool] = always,
+    certifier: Certifier = certify,
 ) -> PlannedCluster:
     settings = settings or Settings()
     namespaces = map(str, cluster.bundles.namespace)
     findings = explain_policies(cluster.policies, live_broker_ids(cluster.brokers), namespaces)
-    return assemble(solve_pools(cluster, settings, candidates), context(settings, findings=findings))
+    return assemble(
+        solve_pools(cluster, settings, candidates, has_time, certifier), context(settings, findings=findings)
+    )
 
 
 def destinations(planned: PlannedCluster) -> dict[str, tuple[str, str]]:

@@ -1,32 +1,35 @@
-"""Fleets for tests: quick hand-overs, quick clients, and ways to look at what the brokers wrote."""
+"""Fleets for tests: fast hand-overs and clients, in this process or in a separate one, and what their brokers wrote."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
 
-from evenkeel.fleet.embedded_zookeeper import EmbeddedZooKeeper
 from evenkeel.fleet.fleet import Fleet
 from evenkeel.fleet.settings import FleetSettings
+from evenkeel.local.embedded_zookeeper import EmbeddedZooKeeper
+from evenkeel.local.supervised import SupervisedProcess
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
+from support.waiting import scaled, wait_for
 
-SETTLE_TIMEOUT_S = 20.0
-POLL_INTERVAL_S = 0.02
+START_TIMEOUT_S = 100.0
 QUICK: dict[str, Any] = {
     "brokers": 3,
     "bundles": 24,
-    "session_timeout_s": 6.0,
+    "session_timeout_s": scaled(6.0),
     "hand_over_delay_s": 0.01,
     "clients_look_up_after_s": 0.1,
     "report_interval_s": 0.2,
     "monitor_interval_s": 0.5,
-    "in_flight_limit_s": 5.0,
-    "admin_timeout_s": 10.0,
+    "in_flight_limit_s": scaled(5.0),
+    "admin_timeout_s": scaled(10.0),
 }
 
 
@@ -37,14 +40,6 @@ def running_fleet(zookeeper: EmbeddedZooKeeper, root: str, **settings: Any) -> I
     print(wanted)
     with Fleet(wanted, zookeeper.connect_string) as fleet:
         yield fleet
-
-
-def wait_for(is_met: Callable[[], bool], what: str, timeout_s: float = SETTLE_TIMEOUT_S) -> None:
-    """Poll until a condition holds; fail with a sentence if it does not in time."""
-    deadline = time.monotonic() + timeout_s
-    while not is_met():
-        assert time.monotonic() < deadline, f"not in {timeout_s:g} s: {what}"
-        time.sleep(POLL_INTERVAL_S)
 
 
 def read_json(client: KazooClient, path: str) -> Any:
@@ -88,3 +83,25 @@ def first_bundle(fleet: Fleet, owner: str) -> str:
 def owned_bundles(fleet: Fleet, owner: str) -> list[str]:
     """The bundles that a broker serves now, without its heartbeat."""
     return sorted(bundle for bundle, broker in fleet.owners().items() if broker == owner)
+
+
+def start_process(zookeeper: EmbeddedZooKeeper, folder: Path, *options: str) -> tuple[SupervisedProcess, Path]:
+    """A fleet's process, not yet started, and the file that tells when it serves."""
+    ready = folder / "ready.json"
+    command = [sys.executable, "-m", "evenkeel.fleet", "--zookeeper", zookeeper.connect_string]
+    return SupervisedProcess([*command, "--ready-file", str(ready), *options], folder / "fleet.log"), ready
+
+
+def wait_ready(ready: Path) -> dict[str, Any]:
+    """What a fleet says of itself once it serves."""
+    wait_for(ready.exists, "the fleet is ready", START_TIMEOUT_S)
+    document: dict[str, Any] = json.loads(ready.read_text())
+    return document
+
+
+@contextmanager
+def running_process(zookeeper: EmbeddedZooKeeper, folder: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """A fleet that serves while the block runs: its ready document."""
+    process, ready = start_process(zookeeper, folder, *options)
+    with process:
+        yield wait_ready(ready)

@@ -1,21 +1,19 @@
-"""The Spark jobs as functions."""
+"""The driver program of a plan as a module."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
-from evenkeel_spark.job import JobContext
-from evenkeel_spark.submit import job_file
+from evenkeel.resources import find_resource
+from evenkeel_spark.submission import APPLICATION
 
 
-def load_job(name: str) -> Callable[[JobContext], dict[str, Any]]:
-    """The function that a job's file holds, without running the file as a program."""
-    spec = importlib.util.spec_from_file_location(f"job_{name}", job_file(name))
+def load_driver() -> ModuleType:
+    """The module of the driver program, without running the file as a program."""
+    spec = importlib.util.spec_from_file_location("plan_driver", find_resource(APPLICATION))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    serve: Callable[[JobContext], dict[str, Any]] = getattr(module, name)
-    return serve
+    return module

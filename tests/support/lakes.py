@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel import __version__
-from evenkeel.adapters.lake import Lake, to_arrow
-from evenkeel.adapters.plans import RequestStore
-from evenkeel.adapters.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.lake.requests import RequestStore
+from evenkeel.adapters.lake.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.lake.store import Lake, to_arrow
 from evenkeel.model.bundles import RING_END, BundleName, ranges_between
 from evenkeel.model.request import PlanRequest
 from evenkeel.model.settings import Settings
@@ -65,7 +65,7 @@ def make_bundle(name: str, owner: str | None = "b1:8080", **fields: Any) -> Bund
 
 
 def make_policy(kind: str, document: Any, name: str = "", path: str | None = None, version: int = 0) -> PolicyDocument:
-    return PolicyDocument(kind, name, json.dumps(document), path, None if path is None else version)
+    return PolicyDocument(kind, name, json.dumps(document), path, *(() if path is None else (version, 17)))
 
 
 def write_snapshot(

@@ -6,11 +6,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import count
 
+from evenkeel.model.figures import PoolDiagnosis, PoolLimit
 from evenkeel.model.settings import Settings
-from evenkeel.planning.ordering.cluster_brokers import ClusterBroker, PooledMove
-from evenkeel.planning.ordering.occupancy import Occupancy
-from evenkeel.planning.ordering.waves import Waves, cut_waves
-from evenkeel.planning.pool_plan import BrokerLoad, Move, PoolBounds, PoolPlan, Vector
+from evenkeel.planning.cluster.cluster_brokers import ClusterBroker, PooledMove
+from evenkeel.planning.cluster.waves import Occupancy, Waves, cut_waves
+from evenkeel.planning.explaining.refusals import PoolRefusals
+from evenkeel.planning.pool.plan import BrokerLoad, Move, PoolPlan
+from evenkeel.planning.problem.columns import Vector
+from evenkeel.planning.search.bounds import PoolBounds
 
 POOL = "pool"
 PPB = 1_000_000_000
@@ -94,6 +97,9 @@ def cut(
     return cut_waves(moves, Occupancy(by_name(*brokers), groups or {}, settings), settings)
 
 
+NO_DIAGNOSIS = PoolDiagnosis(None, {}, limited_by=PoolLimit.NOTHING, advice=())
+
+
 def pool_plan(brokers: Sequence[ClusterBroker], moves: Sequence[PooledMove] = (), **changes: object) -> PoolPlan:
     """A pool of these brokers with these moves, as the planner of a pool would hand it over."""
     places = {one.broker_id: place for place, one in enumerate(brokers)}
@@ -118,11 +124,12 @@ def pool_plan(brokers: Sequence[ClusterBroker], moves: Sequence[PooledMove] = ()
             dataclasses.replace(one.move, source=places[one.source], destination=places[one.destination])
             for one in moves
         ),
-        rejections=(),
+        refusals=PoolRefusals(),
         bounds=PoolBounds(len(moves), 0, flat(0), flat(0), brokers[0].peak_ppb if brokers else flat(0)),
         group_counts=(),
         misplaced=0,
         to_be_emptied=0,
+        diagnosis=NO_DIAGNOSIS,
         bundles=10,
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]

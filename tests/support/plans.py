@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel import __version__
-from evenkeel.adapters.lake import Lake, from_arrow
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.adapters.snapshots import SnapshotStore
-from evenkeel.model.approval import Approval
-from evenkeel.model.moments import format_time
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.snapshots import SnapshotStore
+from evenkeel.adapters.lake.store import Lake, from_arrow
+from evenkeel.model.bundles import BundleName
+from evenkeel.model.figures import Balance
 from evenkeel.model.plan import BrokerBalance, Plan, Step, StepKind, digest_rows, invert
+from evenkeel.model.policies import Policies, policy_versions
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker, Bundle, PolicyDocument, SnapshotManifest
-from evenkeel.model.verdict import Check, Verdict
+from evenkeel.planning.cluster.figures import count_steps, describe_disruption
+from support.approvals import approve, judge
 
 
 def rows(lake: Lake, manifest: SnapshotManifest, name: str, table: type) -> list[Any]:
@@ -72,7 +75,7 @@ def store_plan(
     is_approved: bool = True,
     balances: Sequence[BrokerBalance] = (),
 ) -> str:
-    """Store a plan with its verdict (None: not judged) and its approval; answers the plan id."""
+    """Store a plan with its verdict (None: not judged) and its approval; returns the plan id."""
     policies: list[PolicyDocument] = rows(lake, manifest, "policies", PolicyDocument)
     plan = Plan(
         cluster=manifest.cluster,
@@ -83,29 +86,46 @@ def store_plan(
         strategy="certified",
         strategy_version=1,
         settings=Settings().to_json(),
-        policy_versions={p.path: p.znode_version for p in policies if p.path},
+        policy_versions=policy_versions(policies),
+        anti_affinity=dict(Policies.from_documents(policies).anti_affinity),
         expires_at=expires_at or datetime.now(UTC) + timedelta(hours=1),
-        step_counts={"transfers": len(steps), "splits": 0, "unloads": 0},
+        step_counts=count_steps(steps),
         steps_sha256=digest_rows(steps),
         rejections_sha256=digest_rows([]),
         brokers_sha256=digest_rows(balances),
         inverse_sha256=digest_rows(invert(list(steps))),
-        balance={"before": {}, "after": {}},
-        bounds={"moves": 0},
-        gap={},
-        disruption={"client_seconds": 0, "sessions": 0},
-        violations={},
-        curve=[],
-        pools=[],
-        counterfactual=[],
+        balance=Balance({}, {}),
+        bounds=None,
+        gap=None,
+        disruption=describe_disruption(steps),
+        violations=None,
+        curve=(),
+        pools=(),
+        counterfactual=(),
         truncated=False,
         library_version=__version__,
     )
     plans = PlanStore(lake)
     plans.write(plan, steps, [], balances)
     if is_passed is not None:
-        check = Check("plan_steps", "made_by_hand", "critical", is_passed, "a check", "the test says so")
-        plans.write_verdict(plan.plan_id, Verdict(f"plan {plan.plan_id[:12]}", (check,), __version__))
+        judge(lake, plan.plan_id, is_passed)
     if is_approved:
-        plans.write_approval(Approval(plan.plan_id, "ada", format_time(datetime.now(UTC)), "test"))
+        approve(lake, plan.plan_id)
     return plan.plan_id
+
+
+def make_split(step: Step) -> Step:
+    """A split of the bundle that a transfer would move."""
+    part = BundleName.parse(step.bundle).range
+    return dataclasses.replace(
+        step,
+        kind=StepKind.SPLIT,
+        destination=None,
+        destination_incarnation=None,
+        split_boundary=(part.lower + part.upper) // 2,
+    )
+
+
+def make_unload(step: Step) -> Step:
+    """An unload of the bundle that a transfer would move."""
+    return dataclasses.replace(step, kind=StepKind.UNLOAD, destination=None, destination_incarnation=None)

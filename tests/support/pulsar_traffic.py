@@ -13,14 +13,29 @@ from pathlib import Path
 
 import pulsar
 
+from support.waiting import scaled
+
 SEND_INTERVAL_S = 0.5
-SEND_TIMEOUT_MS = 120_000
+SEND_TIMEOUT_MS = int(scaled(120_000))
 # Well below the time that a message may take: a request that a dying broker swallowed is made again in time.
-OPERATION_TIMEOUT_S = 40
+OPERATION_TIMEOUT_S = int(scaled(40))
 SUBSCRIPTION = "evenkeel-test"
 # Longer than a message may be on its way.
-DRAIN_DEADLINE_S = 150.0
+DRAIN_DEADLINE_S = scaled(150.0)
+# A client tries to reconnect after 100 ms, 300 ms … 25.5 s; one that is not back by then never comes.
+GO_ON_S = scaled(60.0)
 PAYLOAD_PADDING = b"." * 400
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficFigures:
+    """What clients saw while a story ran; `received` are different messages, not deliveries."""
+
+    producers: int
+    sent: int
+    acknowledged: int
+    received: int
+    longest_gap_s: float
 
 
 @dataclass
@@ -66,6 +81,18 @@ class Account:
             topic: max(later - earlier for earlier, later in pairwise([*times, ends[topic]]))
             for topic, times in moments.items()
         }
+
+    def silent_since(self, moment_s: float, topics: Sequence[str]) -> list[str]:
+        """The topics that have had no message acknowledged since a moment."""
+        with self.lock:
+            last = {topic: max(times) for topic, times in self.acknowledged_at_s.items()}
+        return [topic for topic in topics if last.get(topic, 0.0) < moment_s]
+
+    def figures(self) -> TrafficFigures:
+        with self.lock:
+            received = sum(map(len, self.consumed.values()))
+        gaps = self.longest_gaps_s()
+        return TrafficFigures(len(gaps), self.begun, self.sent, received, round(max(gaps.values()), 2))
 
     def tell(self) -> str:
         gaps = sorted(self.longest_gaps_s().items(), key=lambda item: -item[1])
@@ -144,6 +171,13 @@ class Traffic:
             assert time.monotonic() < deadline_s, f"{len(self.account.consumed)} of {len(self.topics)} topics work"
             time.sleep(0.2)
 
+    def require_all_going(self) -> None:
+        """Wait until every producer has had another message through; one that stays silent is an error."""
+        since_s, deadline_s = time.monotonic(), time.monotonic() + GO_ON_S
+        while silent := self.account.silent_since(since_s, self.topics):
+            assert time.monotonic() < deadline_s, f"{len(silent)} producers stay silent, such as the one of {silent[0]}"
+            time.sleep(0.2)
+
     def settle(self) -> Account:
         """Stop sending, and wait until every message has its answer and was consumed, or the deadline has passed."""
         self._ended.set()
@@ -169,5 +203,6 @@ def running_traffic(service_url: str, topics: Sequence[str], consumers: int, log
         traffic.close()
 
 
-def name_topics(namespace: str, count: int) -> list[str]:
-    return [f"persistent://{namespace}/topic-{number:03}" for number in range(count)]
+def name_topics(namespaces: Sequence[str], count: int) -> list[str]:
+    """So many topics, in each namespace in turn."""
+    return [f"persistent://{namespaces[n % len(namespaces)]}/topic-{n:03}" for n in range(count)]

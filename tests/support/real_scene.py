@@ -4,33 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenkeel.adapters.lake import Lake
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.local.real_pulsar.cluster import RealCluster
+from evenkeel.local.real_pulsar.configuration import ClusterShape
+from evenkeel.local.real_pulsar.jars import DEFAULT_VERSION
+from evenkeel.local.real_pulsar.operator import Operator, operating
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.run import RunRecord
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import LoadManager, SnapshotManifest
-from evenkeel.real_pulsar.cluster import RealCluster
-from evenkeel.real_pulsar.configuration import ClusterShape
-from evenkeel.real_pulsar.operator import Operator, operating
-from evenkeel.stages.apply import apply_plan
 from evenkeel.stages.snapshot import take_snapshot
+from support.approvals import apply_plan
 from support.commands import evenkeel
 from support.plans import make_transfers, rows, store_plan
+from support.pulsar_traffic import TrafficFigures
+from support.waiting import scaled
 
 PROJECT = Path(__file__).resolve().parents[2]
-NAMESPACE = "shop/orders"
-BUNDLES = 12
+# As many bundles each, so that every range occurs once in each of them.
+NAMESPACES = ("shop/orders", "shop/returns", "shop/stock")
+BUNDLES_OF_EACH = 4
+BUNDLES = BUNDLES_OF_EACH * len(NAMESPACES)
 # All brokers share this machine's cores, so its cpu says nothing about any of them. Waits are for a busy machine.
 SETTINGS = {
     "cpu_resource_weight": 0.0,
-    "session_timeout_s": 10.0,
-    "step_deadline_s": 120.0,
-    "verify_wait_s": 90.0,
-    "admin_call_timeout_s": 60.0,
+    # The clients of a test send a few messages a second, which leaves every broker nearly idle.
+    "min_utilisation": 0.0,
+    "session_timeout_s": scaled(10.0),
+    "step_deadline_s": scaled(120.0),
+    "verify_wait_s": scaled(90.0),
+    "admin_call_timeout_s": scaled(60.0),
     "safe_mode_wait_s": 3.0,
 }
 TAKE_SETTINGS = ("snapshot", "plan", "drain", "apply", "verify", "rollback")
@@ -45,6 +52,8 @@ class RealScene:
     operator: Operator
     home: Path
     settings: Settings
+    figures: list[TrafficFigures] = field(default_factory=list)
+    """What the clients of each story saw, in order."""
 
     @property
     def kind(self) -> LoadManager:
@@ -63,10 +72,14 @@ class RealScene:
         return [address.broker_id for address in self.cluster.brokers]
 
     def skew(self) -> Mapping[str, str]:
-        """Put the bundles so that the first broker has most of them and the last one none; answers who owns what."""
+        """Place the bundles so that the first broker has most of them and the last one none; returns the owners."""
         first, second, _ = self.brokers
-        self.operator.place(self.operator.bundles(NAMESPACE), [first, first, second])
+        self.operator.place(self.bundles(), [first, first, second])
         return self.operator.owners()
+
+    def bundles(self) -> list[str]:
+        """The bundles of all namespaces now."""
+        return [bundle for namespace in NAMESPACES for bundle in self.operator.bundles(namespace)]
 
     def plan_transfers(self, count: int, **wishes: Any) -> str:
         """A plan made by hand, approved: the first bundles go each to the next broker."""
@@ -83,9 +96,9 @@ class RealScene:
         return apply_plan(self.lake, plan_id, self.connection, self.settings, **wishes)
 
     def run(self, *words: object, live: bool = False) -> Any:
-        """What an `evenkeel` command answers; it must end well."""
+        """Run an `evenkeel` command, which must succeed; returns its JSON document."""
         where = ("--zookeeper", self.connection.zookeeper) if live else ()
-        settings = ("--settings", self.home / "evenkeel.toml") if words[0] in TAKE_SETTINGS else ()
+        settings = ("--settings", self.home / "settings.toml") if words[0] in TAKE_SETTINGS else ()
         answer = evenkeel(
             *words,
             *where,
@@ -100,17 +113,21 @@ class RealScene:
 
 
 @contextmanager
-def real_scene(kind: LoadManager, home: Path, **broker_settings: str) -> Iterator[RealScene]:
-    """Start a cluster of a kind with one namespace; its logs stay in the folder for a failed test to show."""
+def real_scene(
+    kind: LoadManager, home: Path, version: str = DEFAULT_VERSION, **broker_settings: str
+) -> Iterator[RealScene]:
+    """Start a cluster with namespaces of equal ranges; its logs stay in the folder for a failed test to show."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / "evenkeel.toml").write_text("".join(f"{key} = {value}\n" for key, value in SETTINGS.items()))
-    shape = ClusterShape(kind, broker_settings=broker_settings)
-    print(f"real brokers of kind {kind} log into {home}")
+    (home / "settings.toml").write_text("".join(f"{key} = {value}\n" for key, value in SETTINGS.items()))
+    (home / "evenkeel.toml").write_text("[approval]\nunsigned = true\n")
+    shape = ClusterShape(kind, version=version, broker_settings=broker_settings)
+    print(f"real brokers {version} of kind {kind} log into {home}")
     with (
         RealCluster(home / "cluster", shape, PROJECT / ".evenkeel" / "pulsar-jars") as cluster,
         operating(cluster) as op,
     ):
-        op.make_namespace(NAMESPACE, BUNDLES)
+        for namespace in NAMESPACES:
+            op.make_namespace(namespace, BUNDLES_OF_EACH)
         yield RealScene(cluster, op, home, Settings(**SETTINGS))
 
 

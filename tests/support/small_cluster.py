@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
-from evenkeel.gates import SnapshotFrames
-from evenkeel.gates.frames import frame_of
+from evenkeel.adapters.lake.store import to_arrow
+from evenkeel.gates.plan_gate import JudgedSnapshot
 from evenkeel.model.bundles import RING_END, BundleName, ranges_between
+from evenkeel.model.policies import Policies
+from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import (
     Broker,
     BrokerState,
@@ -27,6 +29,7 @@ from evenkeel.model.snapshot import (
     TableFile,
     Topic,
 )
+from evenkeel_spark.driver_loads import DriverLoads
 
 TAKEN_AT = datetime(2026, 1, 31, 3, 0, tzinfo=UTC)
 B01, B02, B03 = "b01.fleet:8080", "b02.fleet:8080", "b03.fleet:8080"
@@ -58,19 +61,28 @@ def manifest(**changes: Any) -> SnapshotManifest:
     return dataclasses.replace(made, **changes)
 
 
-def frames(
-    spark: SparkSession,
+def tables(
     broker_rows: Sequence[Broker] | None = None,
     bundle_rows: Sequence[Bundle] | None = None,
     policy_rows: Sequence[PolicyDocument] = (),
-) -> SnapshotFrames:
-    """The snapshot's tables as Spark frames."""
-    return SnapshotFrames(
-        brokers=frame_of(spark, Broker, brokers() if broker_rows is None else broker_rows),
-        bundles=frame_of(spark, Bundle, bundles() if bundle_rows is None else bundle_rows),
-        topics=frame_of(spark, Topic, []),
-        policies=frame_of(spark, PolicyDocument, policy_rows),
-    )
+) -> dict[str, pa.Table]:
+    """The snapshot's tables."""
+    return {
+        "brokers": to_arrow(Broker, brokers() if broker_rows is None else broker_rows),
+        "bundles": to_arrow(Bundle, bundles() if bundle_rows is None else bundle_rows),
+        "topics": to_arrow(Topic, []),
+        "policies": to_arrow(PolicyDocument, policy_rows),
+    }
+
+
+def judged(
+    settings: Settings, broker_rows: Sequence[Broker] | None = None, policy_rows: Sequence[PolicyDocument] = ()
+) -> JudgedSnapshot:
+    """The snapshot as the gate of plans takes it, with the load of now."""
+    chosen = brokers() if broker_rows is None else broker_rows
+    rows = tables(chosen, policy_rows=policy_rows)
+    loads = DriverLoads.of_snapshot(rows["bundles"], None, rows["topics"], chosen, (), settings)
+    return JudgedSnapshot(chosen, Policies.from_documents(policy_rows), loads)
 
 
 def change(rows: Iterable[Any], key: str, value: str, **changes: Any) -> list[Any]:

@@ -11,9 +11,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from evenkeel.model.figures import (
+    Balance,
+    Bounds,
+    BrokenRules,
+    CurvePoint,
+    Gap,
+    PoolFigures,
+    PoolLimit,
+    StepCounts,
+    StrategyReplay,
+    Utilisation,
+    Violations,
+)
 from evenkeel.model.load import RESOURCES, Resource
 from evenkeel.model.plan import BrokerBalance, Plan, Rejection, Step
+from evenkeel.model.policies import PolicyVersion
 from evenkeel.model.settings import Settings
+from evenkeel.planning.cluster.figures import describe_disruption
 from support.small_cluster import B01, B02, B03, MEGABYTE, TAKEN_AT, manifest
 
 FIRST = "shop/orders/0x00000000_0x40000000"
@@ -23,6 +38,40 @@ LIMIT_MB = 125
 SETTINGS = Settings(tolerance=0.4)
 # The cpu of the small cluster: 1,000 thousandths of a percent a MB/s, of 400 %.
 CPU_PER_MB, CPU_LIMIT = 1_000, 400_000
+
+CURVE = (
+    CurvePoint(0, 0, 0.0, 2.0, dict.fromkeys(RESOURCES, 2.0), least_moves=0),
+    CurvePoint(1, 10, 7.0, 1.333, dict.fromkeys(RESOURCES, 1.333), least_moves=1),
+)
+POOL = PoolFigures(
+    pool=B01,
+    brokers=3,
+    bundles=6,
+    moves=1,
+    bound_moves=1,
+    gap=1.0,
+    binding_resource=Resource.BANDWIDTH_IN,
+    lowest_peak={Resource.CPU: 0.2, Resource.BANDWIDTH_IN: 0.24, Resource.BANDWIDTH_OUT: 0.2},
+    peak_before={Resource.CPU: 0.4, Resource.BANDWIDTH_IN: 0.48, Resource.BANDWIDTH_OUT: 0.4},
+    peak_after={Resource.CPU: 0.3, Resource.BANDWIDTH_IN: 0.32, Resource.BANDWIDTH_OUT: 0.3},
+    reaches_band=False,
+    limited_by=PoolLimit.GIANT_BUNDLE,
+    advice=("splitting [shop]/big lets the band be reached",),
+)
+REPLAY = StrategyReplay(
+    strategy="threshold-shedder",
+    cycles=4,
+    unloads=9,
+    repeat_unloads=3,
+    moves=6,
+    worst_before=2.0,
+    worst_after=1.5,
+    moved_sessions=90,
+    client_seconds=63.5,
+    illegal=0,
+    stopped_because="no broker is 10 points above the mean",
+    explanation=("it sheds from b01 first",),
+)
 
 
 @dataclass(frozen=True)
@@ -74,8 +123,8 @@ def balances(after_mb: tuple[int, int, int] = (40, 20, 30), band_mb: int = BAND_
 
 def plan(**changes: Any) -> Plan:
     """The plan's document."""
-    spread = {str(r): {"mean": 0.24, "max": 0.48, "std": 0.1, "max_over_mean": 2.0} for r in RESOURCES}
-    evened = {str(r): {"mean": 0.24, "max": 0.32, "std": 0.05, "max_over_mean": 1.333} for r in RESOURCES}
+    spread = Utilisation(mean=0.24, max=0.48, std=0.1, max_over_mean=2.0)
+    evened = Utilisation(mean=0.24, max=0.32, std=0.05, max_over_mean=1.333)
     made = Plan(
         cluster="fleet",
         load_manager="extensible",
@@ -85,31 +134,22 @@ def plan(**changes: Any) -> Plan:
         strategy="certified",
         strategy_version=1,
         settings=SETTINGS.to_json(),
-        policy_versions={"/admin/policies/shop/orders": 3},
+        policy_versions={"/admin/policies/shop/orders": PolicyVersion(17, 3)},
+        anti_affinity={},
         expires_at=TAKEN_AT + timedelta(hours=4),
-        step_counts={"transfers": 1, "splits": 0, "unloads": 0},
+        step_counts=StepCounts(transfers=1),
         steps_sha256="1" * 64,
         rejections_sha256="2" * 64,
         brokers_sha256="3" * 64,
         inverse_sha256="4" * 64,
-        balance={"before": spread, "after": evened},
-        bounds={
-            "moves": 1,
-            "sessions": 10,
-            "moved_share": {str(r): 0.2 for r in RESOURCES},
-            "max_over_mean": {str(r): 1.0 for r in RESOURCES},
-        },
-        gap={
-            "moves": 1.0,
-            "sessions": 1.0,
-            "moved_share": {str(r): 1.0 for r in RESOURCES},
-            "max_over_mean": {str(r): 1.333 for r in RESOURCES},
-        },
-        disruption={"client_seconds": 7.0, "sessions": 10},
-        violations={"before": {"misplaced": 0}, "after": {"misplaced": 0}},
-        curve=[],
-        pools=[],
-        counterfactual=[],
+        balance=Balance(dict.fromkeys(RESOURCES, spread), dict.fromkeys(RESOURCES, evened)),
+        bounds=Bounds(1, 10, dict.fromkeys(RESOURCES, 0.2), dict.fromkeys(RESOURCES, 1.0)),
+        gap=Gap(1.0, 1.0, dict.fromkeys(RESOURCES, 1.0), dict.fromkeys(RESOURCES, 1.333)),
+        disruption=describe_disruption([step()]),
+        violations=Violations(BrokenRules(0, 0, 0, 0), BrokenRules(0, 0, 0, 0)),
+        curve=(),
+        pools=(),
+        counterfactual=(),
         truncated=False,
         library_version="1.0.0",
     )

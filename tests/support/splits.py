@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from evenkeel.model.load import SplitCandidate
-from evenkeel.planning.columns import BundleColumns
-from evenkeel.planning.splitting.boundaries import HALF_PPB, Cut, CutBasis
+from evenkeel.planning.problem.columns import BundleColumns
+from evenkeel.planning.splitting.cuts import HALF_PPB, Cut, CutBasis
 from support.clusters import bundles
 
 WHOLE = "0x00000000_0xffffffff"

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenkeel.adapters.broker_http import HttpAnswer
-from evenkeel.adapters.cluster_kind import EXTENSIBLE_CLASS, MODULAR_CLASS, RUNTIME_PATH, VIEWS
-from evenkeel.adapters.cluster_source import ClusterSource
-from evenkeel.adapters.extensible_reader import METRICS_PATH, TOPICS_PATH
-from evenkeel.adapters.zookeeper_reading import Children, ZNode
+from evenkeel.adapters.brokers.broker_http import HttpAnswer
+from evenkeel.adapters.cluster.kind import EXTENSIBLE_CLASS, MODULAR_CLASS, VIEWS
+from evenkeel.adapters.cluster.load_reports import METRICS_PATH, TOPICS_PATH
+from evenkeel.adapters.cluster.runtime_configuration import RUNTIME_PATH
+from evenkeel.adapters.cluster.source import ClusterSource
+from evenkeel.adapters.zookeeper.nodes import Children, ZNode
+from evenkeel.adapters.zookeeper.paths import EvenkeelPaths, PulsarPaths
 from evenkeel.model.snapshot import LoadManager
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
@@ -89,7 +91,9 @@ class RecordedCluster:
 
     @property
     def source(self) -> ClusterSource:
-        return ClusterSource(self.tree, self.tree, self.http, sleep=self.pauses_s.append)
+        return ClusterSource(
+            self.tree, self.tree, self.http, PulsarPaths(), EvenkeelPaths("/evenkeel/lab"), sleep=self.pauses_s.append
+        )
 
 
 def load_capture(kind: str) -> RecordedCluster:
@@ -106,17 +110,18 @@ def load_capture(kind: str) -> RecordedCluster:
             mtime_ms=stat["mtime"],
             ephemeral_owner=int(stat["ephemeral"]),
         )
+    urls = [f"http://127.0.0.{number}:1808{number}" for number in (1, 2, 3)]
+    cluster.http.answers |= {url + RUNTIME_PATH: {"clusterName": "lab"} for url in urls}
     if kind == "extensible":
         prefix = CAPTURES / f"pulsar-{PULSAR_VERSION}-extensible"
         metrics = json.loads(prefix.with_name(f"{prefix.name}.broker1.metrics.json").read_text())
-        for number in (1, 2, 3):
-            url = f"http://127.0.0.{number}:1808{number}"
+        for number, url in enumerate(urls, start=1):
             topics = json.loads(prefix.with_name(f"{prefix.name}.broker{number}.topics.json").read_text())
             cluster.http.answers[url + TOPICS_PATH] = topics
             cluster.http.answers[url + METRICS_PATH] = metrics
-            cluster.http.answers[url + RUNTIME_PATH] = {
-                "loadManagerServiceUnitStateTableViewClassName": METADATA_STORE_VIEW
-            }
+            cluster.http.answers[url + RUNTIME_PATH]["loadManagerServiceUnitStateTableViewClassName"] = (
+                METADATA_STORE_VIEW
+            )
     return cluster
 
 
@@ -132,7 +137,10 @@ def small_extensible(brokers: int = 2) -> RecordedCluster:
         usages = dict.fromkeys(("cpu", "memory", "directMemory", "bandwidth_in", "bandwidth_out"), 50.0)
         metrics = {f"brk_lb_{name}_usage": value for name, value in usages.items()}
         cluster.http.answers |= {
-            url + RUNTIME_PATH: {"loadManagerServiceUnitStateTableViewClassName": METADATA_STORE_VIEW},
+            url + RUNTIME_PATH: {
+                "clusterName": "lab",
+                "loadManagerServiceUnitStateTableViewClassName": METADATA_STORE_VIEW,
+            },
             url + METRICS_PATH: [{"metrics": metrics, "dimensions": {"metric": "loadBalancing"}}],
             url + TOPICS_PATH: {},
         }
@@ -151,6 +159,7 @@ def small_modular(brokers: int = 2) -> RecordedCluster:
         resources = {name: {"usage": 50.0, "limit": 100.0} for name in names}
         report = cluster.tree.document(path) | resources | {"lastUpdate": SMALL_TAKEN_MS - 5_000, "lastStats": {}}
         cluster.tree.put(path, report, czxid=10 + number, mzxid=50)
+        cluster.http.answers[f"http://b{number}:8080{RUNTIME_PATH}"] = {"clusterName": "lab"}
     for number, bundle_range in enumerate(RANGES, start=1):
         cluster.tree.put(
             f"/namespace/acme/orders/{bundle_range}",

@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line; see `evenkeel --help`."""
-    from evenkeel.cli.app import app
+    from evenkeel.cli.app import main
 
-    app()
+    main()

@@ -1,6 +1,6 @@
-"""`evenkeel move`, `unload`, `split` and `rollback`: plans that a person asks for, and the one way that all of them go.
+"""`evenkeel move`, `unload`, `split` and `rollback`: plans for what a person asks for.
 
-fresh snapshot ──▶ plan ──▶ gate ──▶ a person's yes ──▶ apply ──▶ verify
+fresh snapshot ──▶ plan ──▶ gate ──▶ approval ──▶ apply ──▶ verify
 """
 
 from __future__ import annotations
@@ -9,128 +9,88 @@ from typing import Annotated
 
 import typer
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.cli.options import (
-    DEFAULT_MASTER,
-    AsJson,
-    Cluster,
-    ConfigurationStore,
-    LakeUri,
-    Master,
-    MaybeLakeUri,
-    PulsarRoot,
-    SettingsFile,
-    Yes,
-    ZooKeeper,
-    connect,
-    current_user,
-    load_settings,
-    locate,
-)
-from evenkeel.cli.output import fail, reporting, working
-from evenkeel.cli.way import Way
+from evenkeel.cli.interactive_run import InteractiveRun
+from evenkeel.cli.options import InteractiveOptions, RunReference, command, current_user
+from evenkeel.cli.output import fail, working
 from evenkeel.model.plan import StepKind
 
 BundleOrTopic = Annotated[
-    str, typer.Argument(metavar="BUNDLE|TOPIC", help="A bundle, or a topic, which stands for its whole bundle.")
+    str,
+    typer.Argument(metavar="BUNDLE|TOPIC", help="Bundle (tenant/namespace/range), or a topic to name its bundle."),
 ]
 
 
+@command
 def move(
     target: BundleOrTopic,
-    to: Annotated[str, typer.Option("--to", help="The broker that is to own it, host:port.")],
-    zookeeper: ZooKeeper,
-    cluster: Cluster,
-    lake: LakeUri,
-    pulsar_root: PulsarRoot = "",
-    configuration_zookeeper: ConfigurationStore = None,
-    settings: SettingsFile = None,
-    master: Master = DEFAULT_MASTER,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    to: Annotated[str, typer.Option("--to", metavar="BROKER", help="The broker to move it to, host:port.")],
+    where: InteractiveOptions,
 ) -> None:
-    """Move one bundle to a broker of your choice, past the same gate and guards as any plan."""
-    with reporting(as_json):
-        connection = connect(cluster, zookeeper, pulsar_root, configuration_zookeeper)
-        way = Way(Lake(lake), connection, load_settings(settings), master, yes, as_json)
-        _do_as_wished(way, StepKind.TRANSFER, target, destination=to)
+    """Move one bundle to a broker of your choice.
+
+    The move goes through the same gate, approval and checks as any plan.
+    """
+    _plan_and_apply(where, StepKind.TRANSFER, target, destination=to)
 
 
-def unload(
-    bundle: BundleOrTopic,
-    zookeeper: ZooKeeper,
-    cluster: Cluster,
-    lake: LakeUri,
-    pulsar_root: PulsarRoot = "",
-    configuration_zookeeper: ConfigurationStore = None,
-    settings: SettingsFile = None,
-    master: Master = DEFAULT_MASTER,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Take one bundle from its broker; Pulsar chooses the next owner."""
-    with reporting(as_json):
-        connection = connect(cluster, zookeeper, pulsar_root, configuration_zookeeper)
-        way = Way(Lake(lake), connection, load_settings(settings), master, yes, as_json)
-        _do_as_wished(way, StepKind.UNLOAD, bundle)
+@command
+def unload(bundle: BundleOrTopic, where: InteractiveOptions) -> None:
+    """Unload one bundle; Pulsar chooses the next owner."""
+    _plan_and_apply(where, StepKind.UNLOAD, bundle)
 
 
+@command
 def split(
     bundle: BundleOrTopic,
-    zookeeper: ZooKeeper,
-    cluster: Cluster,
-    lake: LakeUri,
+    where: InteractiveOptions,
     at: Annotated[
-        str | None, typer.Option("--at", help="Hash at which to cut, such as 0x20000000; default where load is halved.")
+        str | None,
+        typer.Option(
+            "--at", metavar="HASH", help="Hash to split at, such as 0x20000000; default: where it halves the load."
+        ),
     ] = None,
-    pulsar_root: PulsarRoot = "",
-    configuration_zookeeper: ConfigurationStore = None,
-    settings: SettingsFile = None,
-    master: Master = DEFAULT_MASTER,
-    yes: Yes = False,
-    as_json: AsJson = False,
 ) -> None:
-    """Split one bundle in two; both halves stay with its broker. A split cannot be undone."""
-    with reporting(as_json):
-        connection = connect(cluster, zookeeper, pulsar_root, configuration_zookeeper)
-        way = Way(Lake(lake), connection, load_settings(settings), master, yes, as_json)
-        _do_as_wished(way, StepKind.SPLIT, bundle, boundary=at)
+    """Split one bundle in two; a split cannot be undone.
+
+    Both halves stay on the same broker.
+    """
+    _plan_and_apply(where, StepKind.SPLIT, bundle, boundary=at)
 
 
-def rollback(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a beginning of it, or its URI.")],
-    zookeeper: ZooKeeper,
-    cluster: Cluster,
-    lake: MaybeLakeUri = None,
-    pulsar_root: PulsarRoot = "",
-    configuration_zookeeper: ConfigurationStore = None,
-    settings: SettingsFile = None,
-    master: Master = DEFAULT_MASTER,
-    yes: Yes = False,
-    as_json: AsJson = False,
+@command
+def rollback(run: RunReference, where: InteractiveOptions) -> None:
+    """Undo a run: move back the bundles that are still where it put them.
+
+    The journal in ZooKeeper says what was done. Splits and unloads cannot be undone.
+    """
+    from evenkeel.adapters.lake.plans import PlanStore
+    from evenkeel.stages.rollback import find_plan_of, plan_rollback
+
+    lake, reference = where.locate("runs", run)
+    # A run that was interrupted has no record, so its cluster is that of its plan.
+    made_for = PlanStore(lake).read_plan(find_plan_of(lake, reference, where.known_cluster)).cluster
+    interactive = InteractiveRun.from_options(where, lake, where.cluster or made_for)
+    with working("reading the journal and the cluster"):
+        stored = plan_rollback(lake, reference, interactive.connection, interactive.settings)
+    interactive.show_left(stored.rejections)
+    if not stored.steps:
+        fail(
+            where.as_json,
+            interactive.document(stored),
+            "no bundle can be moved back: see the reasons above, or in `left`",
+        )
+    interactive.carry_out(stored)
+
+
+def _plan_and_apply(
+    where: InteractiveOptions, kind: StepKind, target: str, destination: str | None = None, boundary: str | None = None
 ) -> None:
-    """Undo what the journal says a run's plan has done: every bundle that is still where it was put goes back."""
-    from evenkeel.stages.rollback import plan_rollback
-
-    with reporting(as_json):
-        place, reference = locate("runs", run, lake)
-        connection = connect(cluster, zookeeper, pulsar_root, configuration_zookeeper)
-        way = Way(place, connection, load_settings(settings), master, yes, as_json)
-        with working("reading journal and cluster"):
-            stored = plan_rollback(way.lake, reference, connection, way.settings)
-        way.show_left(stored.rejections)
-        if not stored.steps:
-            fail(as_json, way.told(stored), "nothing of it can go back: see the reasons above, or in `left`")
-        way.carry_out(stored)
-
-
-def _do_as_wished(
-    way: Way, kind: StepKind, target: str, destination: str | None = None, boundary: str | None = None
-) -> None:
-    from evenkeel.planning.manual import Wish
+    from evenkeel.planning.manual.requests import ManualRequest
     from evenkeel.stages.manual import plan_by_hand
 
-    wish = Wish(kind, target, current_user(), destination, boundary)
+    request = ManualRequest(kind, target, current_user(), destination, boundary)
+    request.require_names()
+    interactive = InteractiveRun.from_options(where, where.lake_to_write, where.cluster_name)
     with working("reading the cluster"):
-        stored = plan_by_hand(way.lake, way.connection, way.settings, wish)
-    way.carry_out(stored)
+        stored = plan_by_hand(interactive.lake, interactive.connection, interactive.settings, request)
+    interactive.carry_out(stored)

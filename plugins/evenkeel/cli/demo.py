@@ -1,4 +1,4 @@
-"""`evenkeel demo`: the whole way on this machine, with a real ZooKeeper, Spark and Airflow, and simulated brokers."""
+"""`evenkeel demo`: a whole rebalance with simulated brokers and a real ZooKeeper, Spark and Airflow."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore, StoredPlan
-from evenkeel.cli.local import Brokers, Bundles, Kind, Seed
-from evenkeel.cli.local_stack import FleetSize, LocalStack
-from evenkeel.cli.options import AsJson
-from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
+from evenkeel.adapters.lake.plans import PlanStore, StoredPlan
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.cli.options import AsJson, command
+from evenkeel.cli.output import escape, fail, out, print_json, working
 from evenkeel.cli.pictures import print_plan, print_realised
-from evenkeel.execution.verification import BrokerCheck
+from evenkeel.execution.measured_load import BrokerCheck
 from evenkeel.fleet.settings import LoadManagerKind
+from evenkeel.local.airflow_client import PendingApproval, TaskStates
+from evenkeel.local.local_airflow import LocalAirflow
+from evenkeel.local.stack import FleetSize, LocalStack
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import RunStoppedError
-from evenkeel.orchestration.airflow_client import PendingApproval, TaskStates
-from evenkeel.orchestration.local_airflow import LocalAirflow
 from evenkeel.resources import find_resource
 
 COLLECT_DEADLINE_S = 240.0
@@ -32,30 +31,41 @@ REBALANCE_DEADLINE_S = 480.0
 CONNECTION_ID = "evenkeel_default"
 
 
+Home = Annotated[
+    Path, typer.Option("--home", envvar="EVENKEEL_DEMO_HOME", metavar="FOLDER", help="Where the demo keeps its files.")
+]
+
+
+@command
 def demo(
-    brokers: Brokers = 8,
-    bundles: Bundles = 320,
-    load_manager: Kind = LoadManagerKind.EXTENSIBLE,
-    seed: Seed = 1,
-    home: Annotated[Path, typer.Option("--home", help="Where the demo keeps its files.")] = Path(".evenkeel/demo"),
+    brokers: Annotated[int, typer.Option("--brokers", metavar="N", min=2, help="Number of simulated brokers.")] = 8,
+    bundles: Annotated[int, typer.Option("--bundles", metavar="N", min=2, help="Number of bundles.")] = 320,
+    load_manager: Annotated[
+        LoadManagerKind, typer.Option("--load-manager", help="Pulsar's load manager.")
+    ] = LoadManagerKind.EXTENSIBLE,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed for the simulated traffic.")] = 1,
+    home: Home = Path(".evenkeel/demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Rebalance a simulated cluster: snapshot, plan, check, approve, apply, verify, all by Airflow."""
-    with reporting(as_json):
-        folder = home / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        folder.mkdir(parents=True)
-        show = _Show(quiet=as_json)
-        with ExitStack() as stack:
-            result = _play(stack, folder, FleetSize(brokers, bundles, load_manager, seed), show)
-        if as_json and result["passed"]:
-            print_json(result)
-        if not result["passed"]:
-            fail(as_json, result, "the realised placement is not the planned one: look at the report and the run")
+    """Rebalance a simulated cluster with a real Airflow and Spark.
+
+    Starts ZooKeeper, simulated brokers and Airflow, lets the Dags snapshot, plan, check, apply and verify, approves
+    the plan through Airflow's REST API, and shuts everything down again.
+    """
+    folder = home / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    folder.mkdir(parents=True)
+    show = _Show(quiet=as_json)
+    with ExitStack() as stack:
+        result = _play(stack, folder, FleetSize(brokers, bundles, load_manager, seed), show)
+    if as_json and result["passed"]:
+        print_json(result)
+    if not result["passed"]:
+        fail(as_json, result, "the cluster is not as planned: read the report and the run")
 
 
 @dataclass(frozen=True, slots=True)
 class _Show:
-    """What the audience sees; nothing where the result is asked for as JSON."""
+    """What is printed while the demo runs; nothing with --json."""
 
     quiet: bool
 
@@ -78,7 +88,7 @@ def _play(stack: ExitStack, folder: Path, size: FleetSize, show: _Show) -> dict[
         airflow = stack.enter_context(_start_airflow(folder, cluster.connection, lake))
     show.say(f"[green]✓[/] Airflow is up at {airflow.url}")
     _collect(airflow)
-    show.say("[green]✓[/] Dag collect_load: the cluster's load is in the lake, and passed its gate")
+    show.say("[green]✓[/] Dag collect_load: the cluster's load is in the lake and has passed its gate")
     plan_id, run_id = _rebalance(airflow, lake, show)
     return _conclude(airflow, run_id, PlanStore(lake).load(plan_id), show, time.monotonic() - started_s)
 
@@ -87,13 +97,13 @@ def _start_airflow(folder: Path, connection: ClusterConnection, lake: Lake) -> L
     described = {
         "conn_type": "evenkeel",
         "host": connection.zookeeper,
-        "extra": {"cluster": connection.cluster, "lake": lake.uri},
+        "extra": {"cluster": connection.cluster, "lake": lake.uri, "approval": {"unsigned": True}},
     }
     return LocalAirflow(folder / "airflow", find_resource("dags").parent, {CONNECTION_ID: described})
 
 
 def _collect(airflow: LocalAirflow) -> None:
-    """Let the Dag run once by its schedule; more snapshots would only compete for the cores of one machine."""
+    """Let the Dag run once by its schedule; more snapshots would only compete for this machine's cores."""
     airflow.unpause("collect_load")
     run_id = airflow.wait_for_first_run("collect_load", COLLECT_DEADLINE_S)
     _wait(airflow, "collect_load", run_id, COLLECT_DEADLINE_S)
@@ -101,12 +111,12 @@ def _collect(airflow: LocalAirflow) -> None:
 
 
 def _rebalance(airflow: LocalAirflow, lake: Lake, show: _Show) -> tuple[str, str]:
-    """Run the Dag, and approve the plan that it shows; answers the plan's id and the Dag run's."""
+    """Run the Dag, approve the plan that it shows, and return the ids of the plan and of the Dag run."""
     approved: list[str] = []
 
     def approve(question: PendingApproval) -> bool:
         plan_id = str(question.plan_id)
-        show.say("[green]✓[/] Dag rebalance_window: the plan has passed its gate and waits for approval")
+        show.say("[green]✓[/] Dag rebalance_window: the plan has passed its gate and is waiting for approval")
         show.draw(lambda: print_plan(PlanStore(lake).load(plan_id)))
         show.say(f"[green]✓[/] approved by {escape(airflow.user)} through Airflow's REST API")
         approved.append(plan_id)
@@ -116,14 +126,14 @@ def _rebalance(airflow: LocalAirflow, lake: Lake, show: _Show) -> tuple[str, str
     airflow.unpause("rebalance_window")
     _wait(airflow, "rebalance_window", run_id, REBALANCE_DEADLINE_S, approve)
     if not approved:
-        raise RunStoppedError("the cluster needs no move", "try another --seed")
+        raise RunStoppedError("the cluster is balanced already, so there is no plan to approve", "try another --seed")
     return approved[-1], run_id
 
 
 def _conclude(airflow: LocalAirflow, run_id: str, stored: StoredPlan, show: _Show, seconds: float) -> dict[str, Any]:
     verification: dict[str, Any] = airflow.xcom("rebalance_window", run_id, "verify_run")
     checks = [BrokerCheck(**{k: v for k, v in row.items() if k != "error"}) for row in verification["brokers"]]
-    outside = sorted({row.broker_id for row in stored.brokers if row.used_after > row.band_limit})
+    outside = verification["brokers_outside_band"]
     result = {
         "plan_id": stored.plan_id,
         "run_id": verification["run_id"],
@@ -131,17 +141,20 @@ def _conclude(airflow: LocalAirflow, run_id: str, stored: StoredPlan, show: _Sho
         "settled": verification["settled"],
         "passed": verification["passed"],
         "brokers_outside_band": outside,
+        "silent_brokers": verification["silent_brokers"],
+        "findings": verification["findings"],
         "report": f"{stored.uri}/report.html",
         "seconds": round(seconds, 1),
     }
     show.draw(lambda: print_realised(checks))
-    show.say(
-        f"[green]✓[/] {result['settled']} of {result['planned']} steps settled, every owner proved by a new snapshot"
-    )
-    band = "every broker is inside the band" if not outside else f"outside the band: {', '.join(outside)}"
-    show.say(f"{'[green]✓[/]' if not outside else '[yellow]![/]'} {band}")
+    snapshot = escape(verification["snapshot_id"])
+    steps = f"{result['settled']} of {result['planned']} steps settled"
+    show.say(f"[green]✓[/] {steps}; snapshot {snapshot} confirms every new owner")
+    is_even = not outside and not verification["silent_brokers"]
+    for finding in verification["findings"]:
+        show.say(f"{'[green]✓[/]' if is_even else '[yellow]![/]'} {escape(finding)}")
     show.say(f"report: {escape(result['report'])}")
-    show.say(f"done in {seconds:.0f} s; everything that was started is being ended")
+    show.say(f"done in {seconds:.0f} s; shutting down")
     return result
 
 
@@ -163,7 +176,7 @@ def _wait(
 
 
 def _raise_for(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
-    """Say which task of a run failed, and where its log is."""
+    """Raise an error that names the failed task and the folder of the logs."""
     states = airflow.task_states(dag_id, run_id)
     failed = next((task for task, state in states.items() if state == "failed"), "none")
     raise RunStoppedError(f"task {failed} of Dag {dag_id} failed", f"read the logs in {airflow.home}")

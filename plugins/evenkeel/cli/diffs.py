@@ -7,34 +7,38 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from evenkeel.adapters.plans import PlanStore, StoredPlan
-from evenkeel.cli.options import AsJson, MaybeLakeUri, locate
-from evenkeel.cli.output import escape, out, print_json, reporting
-from evenkeel.planning.diff import Difference, PlanDifference, StepDifference, compare_plans
+from evenkeel.adapters.lake.plans import PlanStore, StoredPlan
+from evenkeel.cli.options import LakeOptions, command
+from evenkeel.cli.output import escape, out, print_json, working
+from evenkeel.model.plan_summary import format_rate
+from evenkeel.report.diff import Difference, PlanDifference, StepDifference, compare_plans
 
 MOST_ROWS_SHOWN = 50
 NOTHING = "–"
 
-FirstPlan = Annotated[str, typer.Argument(metavar="PLAN", help="The plan to compare with: an id or a URI.")]
-SecondPlan = Annotated[str, typer.Argument(metavar="PLAN", help="The other plan: an id or a URI.")]
+FirstPlan = Annotated[str, typer.Argument(metavar="PLAN", help="The first plan: id, unique prefix, `latest` or URI.")]
+SecondPlan = Annotated[str, typer.Argument(metavar="PLAN", help="The second plan: id, unique prefix, `latest` or URI.")]
 
 
-def diff(first: FirstPlan, second: SecondPlan, lake: MaybeLakeUri = None, as_json: AsJson = False) -> None:
-    """Show what differs between two plans of a cluster: origin, settings, figures, steps and waves."""
-    with reporting(as_json):
-        mine, theirs = _load(first, lake), _load(second, lake)
-        found = compare_plans(mine.plan, mine.steps, theirs.plan, theirs.steps)
-        if as_json:
-            print_json(found.to_json() | {"first_uri": mine.uri, "second_uri": theirs.uri})
-        else:
-            _print_difference(found)
+@command
+def diff(first: FirstPlan, second: SecondPlan, where: LakeOptions) -> None:
+    """Compare two plans for the same cluster.
+
+    Shows how they differ in origin, settings, figures, waves and steps.
+    """
+    with working("reading the plans"):
+        mine, theirs = _load(where, first), _load(where, second)
+    found = compare_plans(mine.plan, mine.steps, theirs.plan, theirs.steps)
+    if where.as_json:
+        print_json(found.to_json() | {"first_uri": mine.uri, "second_uri": theirs.uri})
+    else:
+        _print_difference(found)
 
 
-def _load(reference: str, lake: str | None) -> StoredPlan:
-    place, plan = locate("plans", reference, lake)
-    return PlanStore(place).load(plan)
+def _load(where: LakeOptions, reference: str) -> StoredPlan:
+    lake, wanted = where.locate("plans", reference)
+    return PlanStore(lake).load(wanted, where.known_cluster)
 
 
 def _print_difference(found: PlanDifference) -> None:
@@ -44,7 +48,7 @@ def _print_difference(found: PlanDifference) -> None:
     if found.first == found.second:
         out.print("they are the same plan")
         return
-    _print_differences("where they come from", found.origins)
+    _print_differences("origin", found.origins)
     _print_differences("settings that differ", found.settings)
     _print_figures(found)
     _print_waves(found)
@@ -52,9 +56,9 @@ def _print_difference(found: PlanDifference) -> None:
     out.print(f"{found.same_steps:,} steps are the same in both{moved}")
     _print_steps("only in the first", "[red]-[/]", found.only_first)
     _print_steps("only in the second", "[green]+[/]", found.only_second)
-    _print_steps("the same bundle, but differently", "[yellow]~[/]", found.elsewhere)
+    _print_steps("in both, but not the same", "[yellow]~[/]", found.elsewhere)
     if found.has_same_steps:
-        out.print("no bundle is treated differently")
+        out.print("both plans have the same steps")
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -69,7 +73,7 @@ def _print_differences(title: str, rows: Sequence[Difference]) -> None:
         return
     table = _table(title, "", "first", "second")
     for row in rows:
-        table.add_row(Text(row.name), Text(_value(row.first)), Text(_value(row.second)))
+        table.add_row(escape(row.name), escape(_value(row.first)), escape(_value(row.second)))
     out.print(table)
 
 
@@ -78,7 +82,8 @@ def _print_figures(found: PlanDifference) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     for row in found.figures:
-        table.add_row(row.name.replace("_", " "), _value(row.first), _value(row.second), _change(row))
+        figures = (_figure(row.name, value) for value in (row.first, row.second))
+        table.add_row(row.name.removesuffix("_bytes_per_s").replace("_", " "), *figures, _change(row))
     out.print(table)
 
 
@@ -93,8 +98,8 @@ def _print_waves(found: PlanDifference) -> None:
             str(row.wave),
             _value(row.first_steps),
             _value(row.second_steps),
-            _value(row.first_client_seconds),
-            _value(row.second_client_seconds),
+            _figure("client_seconds", row.first_client_seconds),
+            _figure("client_seconds", row.second_client_seconds),
         )
     out.print(table)
     _print_rest(len(found.waves))
@@ -124,9 +129,17 @@ def _value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
+def _figure(name: str, value: Any) -> str:
+    """A figure rounded to what matters."""
+    if value is None:
+        return NOTHING
+    if name.endswith("_bytes_per_s"):
+        return format_rate(value)
+    return f"{value:,.0f}" if name == "client_seconds" else _value(value)
+
+
 def _change(row: Difference) -> str:
-    if not isinstance(row.first, int | float) or not isinstance(row.second, int | float) or row.first == row.second:
+    if row.first is None or row.second is None:
         return ""
-    change = row.second - row.first
-    told = f"{change:+,}" if isinstance(change, int) else f"{change:+,.3f}"
-    return "" if told in ("+0.000", "-0.000") else told
+    first, second, change = _figure(row.name, row.first), _figure(row.name, row.second), row.second - row.first
+    return "" if first == second else f"{'+' if change > 0 else '-'}{_figure(row.name, abs(change))}"

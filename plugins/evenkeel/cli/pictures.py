@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from evenkeel.adapters.plans import StoredPlan
+from evenkeel.adapters.lake.plans import StoredPlan
 from evenkeel.cli.output import escape, out
-from evenkeel.execution.verification import BrokerCheck
-from evenkeel.model.load import RESOURCES
-from evenkeel.model.plan import BrokerBalance, Step
+from evenkeel.execution.measured_load import BrokerCheck
+from evenkeel.model.figures import CurvePoint, PoolFigures, StrategyReplay
+from evenkeel.model.plan import BrokerBalance, Step, StepKind
+from evenkeel.model.plan_summary import RESOURCE_NAMES, PeakChange, name_pool, summarise
+from evenkeel.model.visible_text import make_visible
 
 if TYPE_CHECKING:
     from evenkeel.stages.runs import ListedRun
@@ -21,83 +26,89 @@ BAR_CELLS = 24
 MOST_STEPS_SHOWN = 200
 MOST_POOLS_SHOWN = 10
 CURVE_ROWS = 8
+REASON_INDENT = (0, 0, 0, 7)
 
 
 def print_plan(stored: StoredPlan) -> None:
-    """The plan in a few lines: what it does, what it is worth, how far from the best it is."""
-    plan = stored.plan
-    counts = ", ".join(f"{number} {kind}" for kind, number in plan.step_counts.items() if number) or "no steps"
-    out.print(f"plan [bold]{stored.plan_id}[/]")
-    out.print(f"  cluster {escape(plan.cluster)}, snapshot {plan.snapshot_id}, strategy {plan.strategy}")
-    # A plan whose steps a person chose has no bound.
-    bound = f"; fewest that any plan needs: {plan.bounds['moves']}" if "moves" in plan.bounds else ""
-    out.print(f"  {counts}{bound}")
-    for resource in RESOURCES:
-        before, after = plan.balance["before"].get(resource), plan.balance["after"].get(resource)
-        if before and after:
-            out.print(
-                f"  {resource:<13} busiest broker {before['max']:6.1%} → {after['max']:6.1%}, "
-                f"max/mean {before['max_over_mean']:.3f} → {after['max_over_mean']:.3f}"
-            )
-    out.print(
-        f"  disruption {plan.disruption['client_seconds']:,} client-seconds, {plan.disruption['sessions']:,} sessions"
-    )
-    out.print(f"  expires {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC; {len(stored.rejections)} things were left alone")
+    """The plan in a few lines: what it does, how close to the best it is, and what it costs."""
+    summary = summarise(stored.plan, stored.rejections, stored.brokers)
+    out.print(f"plan [bold]{summary.plan_id}[/]")
+    made_from = f"snapshot {summary.snapshot_id}, strategy {summary.strategy}"
+    out.print(f"  cluster {escape(summary.cluster)}, {escape(made_from)}")
+    out.print(f"  {escape(summary.headline)}")
+    for sentence in summary.sentences:
+        out.print(f"  {escape(sentence)}")
+    for peak in summary.peaks:
+        out.print(f"  {RESOURCE_NAMES[peak.resource]:<13} {escape(_describe_peak(peak))}")
+    left_alone = f"; {len(stored.rejections):,} rejections, see the report" if stored.rejections else ""
+    out.print(f"  expires {stored.plan.expires_at:%Y-%m-%d %H:%M:%S} UTC{left_alone}")
     out.print(f"  {escape(stored.uri)}")
 
 
+def _describe_peak(peak: PeakChange) -> str:
+    if peak.is_idle:
+        return f"nearly idle, at most {max(peak.before, peak.peak_after):.1%} of a limit"
+    change = f"{peak.broker} {peak.before:.1%} → {peak.after:.1%} of its limit"
+    if peak.busiest_after != peak.broker:
+        change += f", then busiest: {peak.busiest_after} {peak.peak_after:.1%}"
+    return f"{change}; max/mean {peak.max_over_mean_before:.3f} → {peak.max_over_mean_after:.3f}"
+
+
 def print_steps(steps: Sequence[Step]) -> None:
-    """The steps as a table."""
-    table = Table(title=f"{len(steps)} steps")
-    for heading in ("#", "wave", "kind", "bundle", "from", "to", "why"):
-        table.add_column(heading, overflow="fold")
-    for step in steps[:MOST_STEPS_SHOWN]:
-        table.add_row(
-            str(step.order),
-            str(step.wave),
-            step.kind,
-            step.bundle,
-            step.source,
-            step.destination or "–",
-            Text(step.reason),
-        )
-    out.print(table)
+    """The steps by wave: what each does on a line that can be copied, and its reason below."""
+    out.print(f"{len(steps):,} steps")
+    for wave, its_steps in groupby(steps[:MOST_STEPS_SHOWN], key=attrgetter("wave")):
+        out.print(f"wave {wave}{', the canary' if wave == 0 else ''}")
+        for step in its_steps:
+            out.print(f"  {step.order:>3}  {escape(describe_step(step))}")
+            out.print(Padding(Text(make_visible(step.reason), style="dim"), REASON_INDENT), soft_wrap=False)
     if len(steps) > MOST_STEPS_SHOWN:
-        out.print(f"… and {len(steps) - MOST_STEPS_SHOWN} more; --json prints all")
+        out.print(f"… and {len(steps) - MOST_STEPS_SHOWN:,} more; --json prints all")
 
 
-def print_curve(points: Sequence[Mapping[str, Any]]) -> None:
-    """What a shorter plan would be worth: a few points of the curve, with the worst broker as a bar."""
+def describe_step(step: Step) -> str:
+    """Say what a step does."""
+    if step.kind == StepKind.SPLIT:
+        return f"split {step.bundle} at {step.split_boundary:#010x}; both halves stay with {step.source}"
+    if step.kind == StepKind.UNLOAD:
+        return f"unload {step.bundle} from {step.source}; Pulsar chooses the next owner"
+    return f"move {step.bundle} from {step.source} to {step.destination}"
+
+
+def print_curve(points: Sequence[CurvePoint]) -> None:
+    """What a shorter plan would achieve: a few points of the curve, with the busiest broker as a bar."""
     if len(points) < 2:
         return
-    table = Table(title="balance against moves (1 = the lowest peak that its pool can reach)", box=None)
+    table = Table(title="balance against moves (worst = busiest broker over the lowest reachable peak)", box=None)
     for heading in ("moves", "sessions", "client-seconds", "worst", ""):
         table.add_column(heading, justify="left" if not heading else "right")
-    top = max(float(point["worst"]) for point in points) or 1.0
+    top = max(point.worst for point in points) or 1.0
     for point in _evenly(points, CURVE_ROWS):
         table.add_row(
-            *(_figure(point.get(key)) for key in ("moves", "sessions", "client_seconds", "worst")),
-            _bar(float(point["worst"]) / top, "green"),
+            _figure(point.moves),
+            _figure(point.sessions),
+            _figure(point.client_seconds),
+            _figure(point.worst, 3),
+            _bar(point.worst / top, "green"),
         )
     out.print(table)
 
 
-def print_pools(pools: Sequence[Mapping[str, Any]]) -> None:
-    """Pools that do not reach their band, each with what would help; the others are only counted."""
-    outside = [pool for pool in pools if not pool.get("reaches_band", True)]
+def print_pools(pools: Sequence[PoolFigures]) -> None:
+    """The pools outside their band, each with what would help; the others are only counted."""
+    outside = [pool for pool in pools if not pool.reaches_band]
     if not pools:
         return
     out.print(f"pools: {len(pools) - len(outside)} of {len(pools)} inside the band")
     for pool in outside[:MOST_POOLS_SHOWN]:
-        name = pool.get("pool") or "namespaces without a broker"
-        out.print(f"  {escape(str(name))}: limited by {escape(str(pool.get('limited_by')))}")
-        for advice in pool.get("advice") or ():
-            out.print(f"    {escape(str(advice))}")
+        out.print(f"  {escape(name_pool(pool))}: limited by {pool.limited_by}")
+        for advice in pool.advice:
+            out.print(f"    {escape(advice)}")
     if len(outside) > MOST_POOLS_SHOWN:
         out.print(f"  … and {len(outside) - MOST_POOLS_SHOWN} more; --json prints all")
 
 
-def print_counterfactual(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_counterfactual(rows: Sequence[StrategyReplay]) -> None:
     """What Pulsar's own strategies would have done with the same snapshot."""
     if not rows:
         return
@@ -105,25 +116,23 @@ def print_counterfactual(rows: Sequence[Mapping[str, Any]]) -> None:
     for heading in ("strategy", "unloads", "moved again", "sessions", "client-seconds", "worst"):
         table.add_column(heading, justify="left" if heading == "strategy" else "right", no_wrap=True)
     for row in rows:
-        keys = ("unloads", "repeat_unloads", "moved_sessions", "client_seconds", "worst_after")
-        table.add_row(Text(str(row.get("strategy"))), *(_figure(row.get(key)) for key in keys))
+        counts = (row.unloads, row.repeat_unloads, row.moved_sessions, row.client_seconds)
+        table.add_row(escape(row.strategy), *map(_figure, counts), _figure(row.worst_after, 3))
     out.print(table)
     for row in rows:
-        if row.get("stopped_because"):
-            out.print(f"  {escape(str(row.get('strategy')))} stops: {escape(str(row['stopped_because']))}")
+        if row.stopped_because:
+            out.print(f"  {escape(row.strategy)} stops: {escape(row.stopped_because)}")
 
 
-def _evenly(points: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+def _evenly(points: Sequence[CurvePoint], most: int) -> list[CurvePoint]:
     """The first, the last, and points at even distances between them."""
     if len(points) <= most:
         return list(points)
     return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
 
 
-def _figure(value: Any) -> str:
-    if not isinstance(value, int | float):
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
+def _figure(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
 
 
 def print_balance(rows: Sequence[BrokerBalance]) -> None:
@@ -141,10 +150,8 @@ def print_realised(checks: Sequence[BrokerCheck]) -> None:
             for check in checks
             if check.realised is not None
         },
-        "realised",
+        "measured after it",
     )
-    if silent := sorted({check.broker_id for check in checks if check.realised is None}):
-        out.print(f"no load report since the run: {escape(', '.join(silent))}")
 
 
 def _print_bars(figures: Mapping[tuple[str, str], tuple[int, int, int]], what: str) -> None:
@@ -156,7 +163,8 @@ def _print_bars(figures: Mapping[tuple[str, str], tuple[int, int, int]], what: s
     for broker in sorted({broker for broker, _ in shares}):
         mine = [pair for (owner, _), pair in shares.items() if owner == broker]
         before, after = max(pair[0] for pair in mine), max(pair[1] for pair in mine)
-        table.add_row(broker, f"{before:.1%}", _bar(before / top, "yellow"), f"{after:.1%}", _bar(after / top, "green"))
+        bars = (f"{before:.1%}", _bar(before / top, "yellow"), f"{after:.1%}", _bar(after / top, "green"))
+        table.add_row(escape(broker), *bars)
     out.print(table)
 
 

@@ -3,159 +3,190 @@
 from __future__ import annotations
 
 import time
-import uuid
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore, StoredPlan
-from evenkeel.adapters.snapshots import SnapshotStore
 from evenkeel.cli.options import (
     DEFAULT_JOB_DEADLINE_S,
-    DEFAULT_MASTER,
-    AsJson,
-    Cluster,
+    DEFAULT_LOGS,
+    CheckOptions,
     JobDeadline,
-    LakeUri,
-    Master,
-    MaybeLakeUri,
-    SettingsFile,
-    current_user,
-    load_settings,
-    locate,
+    LakeOptions,
+    Logs,
+    PlanningOptions,
+    PlanReference,
+    command,
+    current_person,
 )
-from evenkeel.cli.output import escape, fail, out, print_json, reporting, working
+from evenkeel.cli.output import escape, fail, out, print_json, print_next, working
 from evenkeel.cli.pictures import print_balance, print_counterfactual, print_curve, print_plan, print_pools, print_steps
+from evenkeel.model.canonical import short_id
+from evenkeel.model.errors import InputError
 from evenkeel.model.request import STRATEGIES
 from evenkeel.model.verdict import Verdict
 
-PlanReference = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's id, a beginning of it, or its URI.")]
+if TYPE_CHECKING:
+    from evenkeel.adapters.lake.plans import StoredPlan
+    from evenkeel.adapters.lake.store import Lake
+
+# What `--json` shows of plan.json under the same names.
+_SHOWN_FIELDS = (
+    *("cluster", "snapshot_id", "strategy", "balance", "bounds", "gap", "disruption", "violations"),
+    *("curve", "pools", "counterfactual", "truncated"),
+)
 
 
+@command
 def plan(
-    lake: LakeUri,
-    cluster: Cluster,
-    snapshot: Annotated[str | None, typer.Option("--snapshot", help="Snapshot id; default the newest.")] = None,
+    where: PlanningOptions,
+    snapshot: Annotated[
+        str | None,
+        typer.Option("--snapshot", metavar="ID", help="Snapshot id or a unique prefix of it; default: the latest."),
+    ] = None,
     strategy: Annotated[
-        str, typer.Option("--strategy", help=f"Who decides what moves: {', '.join(STRATEGIES)}.")
+        str, typer.Option("--strategy", metavar="NAME", help=f"Planning strategy: {', '.join(STRATEGIES)}.")
     ] = STRATEGIES[0],
-    settings: SettingsFile = None,
-    master: Master = DEFAULT_MASTER,
     deadline: Annotated[
         float | None,
-        typer.Option("--deadline", min=0.0, help="Seconds for the search of each pool; then the best plan so far."),
+        typer.Option(
+            "--deadline",
+            metavar="SECONDS",
+            min=0.0,
+            help="Time limit of the search per pool; after that, the best plan so far is used.",
+        ),
     ] = None,
     job_deadline: JobDeadline = DEFAULT_JOB_DEADLINE_S,
-    logs: Annotated[Path, typer.Option("--logs", help="Where spark-submit's output goes.")] = Path(".evenkeel/logs"),
-    as_json: AsJson = False,
+    logs: Logs = DEFAULT_LOGS,
 ) -> None:
-    """Compute which bundles to move where, and store the plan in the lake."""
-    from evenkeel.stages.check import check_snapshot
-    from evenkeel.stages.plan import request_plan, run_jobs
+    """Compute which bundles to move where, and store the plan.
 
-    with reporting(as_json):
-        started_s = time.monotonic()
-        store, chosen = Lake(lake), load_settings(settings)
-        if deadline is not None:
-            chosen = replace(chosen, search_deadline_s=deadline)
-        with working("checking the snapshot") as say:
-            # Chosen once: while the gate judges it, a newer one may come in.
-            snapshot_id = SnapshotStore(store).load(cluster, snapshot).snapshot_id
-            check_snapshot(store, cluster, snapshot_id, chosen, master).require_passed()
-            request = request_plan(store, cluster, snapshot_id, strategy, chosen, uuid.uuid4().hex)
-            answer = run_jobs(store, request, master, logs, job_deadline, lambda job: say(f"Spark: {job}"))
-        seconds = {"solve": answer["seconds"]["solve"], "total": round(time.monotonic() - started_s, 3)}
-        stored = PlanStore(store).load(answer["plan_id"])
-        if as_json:
-            print_json(_summary(stored, seconds))
-        else:
-            print_plan(stored)
+    Nothing is written to ZooKeeper or to the brokers.
+    """
+    from evenkeel.adapters.lake.plans import PlanStore
+    from evenkeel.stages.plan import make_plan
+
+    started_s = time.monotonic()
+    cluster, lake, settings, master = where.cluster_name, where.lake, where.settings, where.master
+    if deadline is not None:
+        settings = replace(settings, search_deadline_s=deadline)
+    with working("checking the snapshot") as say:
+        answer = make_plan(lake, cluster, snapshot, strategy, settings, master, logs, job_deadline, say)
+    seconds = {"solve": answer["seconds"]["solve"], "total": round(time.monotonic() - started_s, 3)}
+    stored = PlanStore(lake).load(answer["plan_id"])
+    if where.as_json:
+        print_json(_summary(stored, seconds))
+    else:
+        print_plan(stored)
+        print_next(where.next_command(f"check {short_id(stored.plan_id)}"))
 
 
+@command
 def show(
     plan: PlanReference,
-    lake: MaybeLakeUri = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Show the steps too.")] = False,
-    as_json: AsJson = False,
+    where: LakeOptions,
+    steps: Annotated[bool, typer.Option("--steps", help="List the steps too.")] = False,
 ) -> None:
-    """Show a plan: balance before and after, moves against their bound, what binds, what Pulsar would have done."""
-    with reporting(as_json):
-        place, reference = locate("plans", plan, lake)
-        stored = PlanStore(place).load(reference)
-        if as_json:
-            listed = {"steps": [asdict(step) for step in stored.steps]} if steps else {}
-            print_json(_summary(stored, None) | listed)
-            return
-        print_plan(stored)
-        print_curve(stored.plan.curve)
-        print_pools(stored.plan.pools)
-        print_counterfactual(stored.plan.counterfactual)
-        print_balance(stored.brokers)
-        if steps:
-            print_steps(stored.steps)
+    """Show a plan: balance before and after, bounds, cost, steps.
+
+    Also shows what a shorter plan would achieve, what limits each pool, and what Pulsar itself would have done.
+    """
+    with working("reading the plan"):
+        lake, stored = _load(where, plan)
+        approval = describe_approval(lake, stored.plan_id)
+    if where.as_json:
+        listed = {"steps": [asdict(step) for step in stored.steps]} if steps else {}
+        print_json(_summary(stored, None) | {"approval": approval} | listed)
+        return
+    print_plan(stored)
+    out.print(f"approval: {escape(approval or 'none yet')}")
+    print_curve(stored.plan.curve)
+    print_pools(stored.plan.pools)
+    print_counterfactual(stored.plan.counterfactual)
+    print_balance(stored.brokers)
+    if steps:
+        print_steps(stored.steps)
+    print_next(where.next_command(f"check {short_id(stored.plan_id)}"))
 
 
-def check(
-    plan: PlanReference, lake: MaybeLakeUri = None, master: Master = DEFAULT_MASTER, as_json: AsJson = False
-) -> None:
-    """Judge a plan by the gate, store the verdict, and render the report."""
+@command
+def check(plan: PlanReference, where: CheckOptions) -> None:
+    """Run the plan's gate, store the verdict, write report.html.
+
+    A plan must pass its gate before it can be approved.
+    """
     from evenkeel.stages.check import check_plan
 
-    with reporting(as_json):
-        place, reference = locate("plans", plan, lake)
-        stored = PlanStore(place).load(reference)
-        with working("judging the plan"):
-            verdict = check_plan(place, stored.plan_id, master)
-        report = {"plan_id": stored.plan_id, "report_uri": f"{stored.uri}/report.html"}
-        if not as_json:
-            _print_verdict(verdict)
-            out.print(f"report: {escape(report['report_uri'])}")
-        elif verdict.passed:
-            print_json(verdict.to_json() | report)
-        if not verdict.passed:
-            fail(as_json, verdict.to_json() | report, f"the gate blocks the plan: {verdict.blocking[0].detail}")
+    with working("running the plan's gate"):
+        lake, stored = _load(where, plan)
+        verdict = check_plan(lake, stored.plan_id, where.master, where.approval_rules_for(stored.plan.cluster))
+    report = {"plan_id": stored.plan_id, "report_uri": f"{stored.uri}/report.html"}
+    if not where.as_json:
+        _print_verdict(verdict)
+        out.print(f"report: {escape(report['report_uri'])}")
+    elif verdict.passed:
+        print_json(verdict.to_json() | report)
+    if not verdict.passed:
+        fail(where.as_json, verdict.to_json() | report, f"the gate blocks the plan: {verdict.blocking[0].detail}")
+    if not where.as_json:
+        print_next(where.next_command(f"approve {short_id(stored.plan_id)}"))
 
 
+@command
 def approve(
     plan: PlanReference,
-    lake: MaybeLakeUri = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who approves; default the user who runs this.")] = None,
-    as_json: AsJson = False,
+    where: LakeOptions,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Who approves; default: the current user.")
+    ] = None,
 ) -> None:
-    """Approve exactly this plan; the approval is bound to its id."""
+    """Approve exactly this plan.
+
+    The approval is for these steps only: a new plan needs a new approval. It is signed with the key that the
+    configuration file names.
+    """
     from evenkeel.stages.approve import approve_plan
 
-    with reporting(as_json):
-        place, reference = locate("plans", plan, lake)
-        approval = approve_plan(place, reference, by or current_user(), "command line")
-        if as_json:
-            print_json(approval.to_json())
-        else:
-            out.print(f"plan [bold]{approval.plan_id}[/] approved by {escape(approval.approved_by)}")
+    with working("reading the plan"):
+        lake, stored = _load(where, plan)
+    approvals = where.approvals_for(stored.plan.cluster)
+    approval = approve_plan(lake, stored.plan_id, current_person(by), "command line", approvals)
+    if where.as_json:
+        print_json(approval.to_json())
+        return
+    out.print(f"plan [bold]{approval.plan_id}[/] {escape(approval.describe())}")
+    print_next(where.next_command(f"apply {short_id(stored.plan_id)}", is_live=True))
+
+
+def _load(where: LakeOptions, reference: str) -> tuple[Lake, StoredPlan]:
+    from evenkeel.adapters.lake.plans import PlanStore
+
+    lake, wanted = where.locate("plans", reference)
+    return lake, PlanStore(lake).load(wanted, where.known_cluster)
+
+
+def describe_approval(lake: Lake, plan_id: str) -> str | None:
+    """A plan's approval in words; one that cannot be read keeps nobody from seeing the plan."""
+    from evenkeel.adapters.lake.plans import PlanStore
+
+    try:
+        approval = PlanStore(lake).read_approval(plan_id)
+    except InputError as error:
+        return f"unreadable ({error.cause})"
+    revoked = PlanStore(lake).find_revocation(plan_id)
+    words = [] if approval is None else [approval.describe()]
+    return ", then ".join([*words, *([] if revoked is None else [revoked])]) or None
 
 
 def _summary(stored: StoredPlan, seconds: dict[str, float] | None) -> dict[str, Any]:
-    plan = stored.plan
+    document = stored.plan.to_json()
     summary = {
         "plan_id": stored.plan_id,
         "plan_uri": stored.uri,
-        "cluster": plan.cluster,
-        "snapshot_id": plan.snapshot_id,
-        "strategy": plan.strategy,
-        "expires_at": plan.expires_at.isoformat(),
-        "steps": plan.step_counts,
-        "balance": plan.balance,
-        "bounds": plan.bounds,
-        "gap": plan.gap,
-        "disruption": plan.disruption,
-        "violations": plan.violations,
-        "curve": plan.curve,
-        "pools": plan.pools,
-        "counterfactual": plan.counterfactual,
-        "truncated": plan.truncated,
+        "expires_at": stored.plan.expires_at.isoformat(),
+        "steps": document["step_counts"],
+        **{name: document[name] for name in _SHOWN_FIELDS},
     }
     return summary if seconds is None else summary | {"seconds": seconds}
 

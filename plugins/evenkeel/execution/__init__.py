@@ -1,1 +1,1 @@
-"""Applying a plan: preflight, proofs before each step, the step machine and the wave loop."""
+"""Applying a plan: preflight, proofs before each step, waves, resumption, health, teardown. Talks to ports only."""

@@ -1,20 +1,19 @@
-"""Every decision of a run, told three ways: a structured log line, a count, and an event for the audit record."""
+"""Every decision of a run, recorded twice: as a structured log line, and as an event for the audit record."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evenkeel.model.moments import format_time
+from evenkeel.model.canonical import short_id
 from evenkeel.model.plan import Step
 from evenkeel.model.run import StepResult
 from evenkeel.model.run_events import Decision, RunEvent
 from evenkeel.model.service_unit import ServiceUnitRecord
+from evenkeel.model.timestamps import format_time
 from evenkeel.ports import Clock
 
-METRIC = "evenkeel_decisions_total"
 log = logging.getLogger("evenkeel.decisions")
 
 
@@ -25,7 +24,6 @@ class DecisionLog:
         self._clock = clock
         self._plan_id = plan_id
         self._events: list[RunEvent] = []
-        self._counts: Counter[tuple[str, str]] = Counter()
         self.epoch = 0
 
     @property
@@ -33,11 +31,11 @@ class DecisionLog:
         return self._events
 
     def tell(self, decision: Decision, detail: str = "", facts: Mapping[str, Any] | None = None) -> None:
-        """Put down a decision about the run as a whole."""
+        """Record a decision about the run as a whole."""
         self._put(RunEvent(format_time(self._clock.now()), self.epoch, decision, detail, facts=facts))
 
     def warn(self, sentences: Iterable[str]) -> None:
-        """Put down what somebody should look at, though the run does not end for it."""
+        """Record what somebody should look at, though the run does not stop for it."""
         for sentence in sentences:
             log.warning("%s", sentence)
             self.tell(Decision.WARNED, sentence)
@@ -49,7 +47,7 @@ class DecisionLog:
         before: ServiceUnitRecord | None = None,
         after: ServiceUnitRecord | None = None,
     ) -> None:
-        """Put down what became of a step, with the records on both sides where the cluster keeps them."""
+        """Record what became of a step, with the service-unit records before and after where the cluster keeps them."""
         self._put(
             RunEvent(
                 at=format_time(self._clock.now()),
@@ -62,25 +60,18 @@ class DecisionLog:
                 source=step.source,
                 destination=step.destination,
                 seconds=result.seconds,
+                earlier_epoch=result.earlier_epoch,
                 before=None if before is None else before.encode().decode(),
                 after=None if after is None else after.encode().decode(),
             )
         )
 
-    def metrics(self) -> str:
-        """The counts in Prometheus' text format."""
-        lines = [f"# HELP {METRIC} Decisions of the guarded writer.", f"# TYPE {METRIC} counter"]
-        for (decision, kind), count in sorted(self._counts.items()):
-            lines.append(f'{METRIC}{{decision="{decision}",kind="{kind}",plan="{self._plan_id[:12]}"}} {count}')
-        return "\n".join(lines) + "\n"
-
     def _put(self, event: RunEvent) -> None:
         self._events.append(event)
-        self._counts[event.decision.value, event.kind or "run"] += 1
         log.info(
             "decision=%r plan=%s epoch=%d step=%s bundle=%s destination=%s detail=%r",
             event.decision.value,
-            self._plan_id[:12],
+            short_id(self._plan_id),
             event.epoch,
             "-" if event.order is None else event.order,
             event.bundle or "-",

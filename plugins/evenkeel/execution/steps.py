@@ -1,14 +1,14 @@
-"""One step: what must be proved before it, what it writes, and how its end is recognised.
+"""One step: what must hold before it begins, what it writes, and how its end is recognised.
 
     Owned by the source ──begin──▶ in flight ──▶ the end state of its kind: settled
             │                          ├──▶ owned by a broker that should not have it: failed
             │                          └──▶ neither before the deadline: failed
-            └── a proof fails: skipped, with the reason
+            └── a check fails: skipped, with the reason
 
     transfer   Releasing to the destination        ends Owned by the destination
-    unload     Releasing to nobody in particular   ends Free, without a record, or Owned anew by any broker
-    split      Splitting into two children         ends with the parent gone, both children Owned, and the cut among
-                                                   the namespace's boundaries
+    unload     Releasing to nobody in particular   ends Free, without a record, or Owned by any broker
+    split      Splitting into two children         ends with the parent gone, both children Owned, and the split
+                                                   boundary among the namespace's boundaries
 
 A bundle in flight is never "fixed": Pulsar's own leader repairs what its brokers leave behind.
 """
@@ -24,7 +24,7 @@ from evenkeel.model.observation import BundleView
 from evenkeel.model.plan import Step, StepKind
 from evenkeel.model.run import StepState
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from evenkeel.pulsar.state_machine import find_conflict, next_version_id
+from evenkeel.pulsar_rules.state_machine import find_conflict, next_version_id
 
 _GONE = (ServiceUnitState.INIT, ServiceUnitState.DELETED)
 _WITHOUT_OWNER = (ServiceUnitState.INIT, ServiceUnitState.FREE)
@@ -32,7 +32,7 @@ _WITHOUT_OWNER = (ServiceUnitState.INIT, ServiceUnitState.FREE)
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step has ended, and what to say of it."""
+    """How a step has ended, and the detail to report."""
 
     state: StepState
     detail: str
@@ -43,7 +43,7 @@ def namespace_of(step: Step) -> str:
 
 
 def children_of(step: Step) -> tuple[str, ...]:
-    """The bundles that a split makes; none for other steps."""
+    """The bundles that a split creates; none for other steps."""
     if step.kind != StepKind.SPLIT or step.split_boundary is None:
         return ()
     parent = BundleName.parse(step.bundle)
@@ -51,7 +51,7 @@ def children_of(step: Step) -> tuple[str, ...]:
 
 
 def bundles_of(step: Step) -> tuple[str, ...]:
-    """The bundles whose records tell how far a step has come."""
+    """The bundles whose records show how far a step has come."""
     return (step.bundle, *children_of(step))
 
 
@@ -59,13 +59,16 @@ def find_obstacle(
     step: Step,
     view: BundleView,
     incarnations: Mapping[str, int],
-    boundaries: Collection[int] = (),
+    boundaries: Collection[int],
     draining: Collection[str] = (),
 ) -> str | None:
-    """Say why a step may not begin now; None where everything is as the plan expects."""
-    lack = _find_lack(step)
-    if lack is not None:
-        return lack
+    """Why a step may not begin now; None where everything is as the plan expects.
+
+    `boundaries` are those of the bundle's namespace now, none if the namespace is gone.
+    """
+    obstacle = _find_defect(step) or _find_missing_bundle(step, boundaries)
+    if obstacle is not None:
+        return obstacle
     if view.state is not ServiceUnitState.OWNED:
         return f"the bundle is {view.state}, not Owned"
     if view.owner != step.source:
@@ -82,7 +85,7 @@ def find_obstacle(
             return f"broker {broker} has restarted: incarnation {found}, the plan was made for {planned}"
     if step.destination in draining:
         return f"broker {step.destination} is being drained"
-    return _find_cut_obstacle(step, boundaries) if step.kind == StepKind.SPLIT else None
+    return None
 
 
 def build_record(step: Step, view: BundleView, now_ms: int) -> ServiceUnitRecord | None:
@@ -96,15 +99,15 @@ def build_record(step: Step, view: BundleView, now_ms: int) -> ServiceUnitRecord
         version_id=next_version_id(view.record),
         destination=step.destination,
         source=step.source,
-        # Destinations of children are read nowhere in Pulsar: a child is moved by a step of its own (FACTS 3.5).
+        # Pulsar never reads the destinations of children: a child is moved by a step of its own.
         children={name.rpartition("/")[2]: None for name in children_of(step)} if is_split else None,
     )
     conflict = find_conflict(view.record, record)
     if conflict:
         raise RefusedError(f"step {step.order} of {step.bundle} is not legal ({conflict})", "plan again")
-    # A record that cannot be read back exactly would wedge its bundle for good (FACTS 3.7).
+    # A record that brokers cannot decode would block its bundle for good.
     if ServiceUnitRecord.decode(record.encode(), step.bundle) != record:
-        raise RefusedError(f"the record of {step.bundle} does not survive its own encoding", "report this as a bug")
+        raise RefusedError(f"the record of {step.bundle} cannot be decoded again", "report this as a bug")
     return record
 
 
@@ -113,7 +116,7 @@ def find_end(step: Step, views: Mapping[str, BundleView], boundaries: Collection
     view = views[step.bundle]
     is_owned = view.state is ServiceUnitState.OWNED
     if is_owned and _is_back(step, view):
-        # An unload lets the cluster choose, and it may choose the same broker again (FACTS 3.6).
+        # An unload lets the cluster choose, and it may choose the same broker again.
         state = StepState.SETTLED if step.kind == StepKind.UNLOAD else StepState.FAILED
         return StepEnd(state, f"the bundle came back to {step.source}")
     match step.kind:
@@ -131,7 +134,7 @@ def find_end(step: Step, views: Mapping[str, BundleView], boundaries: Collection
 
 
 def tell_restart(step: Step, incarnations: Mapping[str, int]) -> str:
-    """Say whether the destination is no longer the broker that the plan was made for; empty where it is."""
+    """A clause that says that the destination has restarted since the plan was made; empty where it has not."""
     if step.destination is None:
         return ""
     found = incarnations.get(step.destination)
@@ -139,24 +142,36 @@ def tell_restart(step: Step, incarnations: Mapping[str, int]) -> str:
     return "" if is_same else f", which has restarted meanwhile (incarnation {found})"
 
 
-def _find_lack(step: Step) -> str | None:
+def tell_unloads(count: int) -> str:
+    """A clause that says how often a bundle was unloaded, and so its clients cut off; empty where it was not."""
+    return "" if not count else f", {count} unload{'' if count == 1 else 's'}"
+
+
+def _find_defect(step: Step) -> str | None:
     match step.kind:
         case StepKind.TRANSFER:
             return "the transfer names no destination" if step.destination is None else None
         case StepKind.UNLOAD:
-            return None if step.destination is None else "an unload has no destination"
+            return None if step.destination is None else "an unload takes no destination"
         case StepKind.SPLIT:
             part = BundleName.parse(step.bundle).range
             is_inside = step.split_boundary is not None and part.lower < step.split_boundary < part.upper
-            return None if is_inside else "the cut is not inside the bundle's range"
-    return f"this version does not know a {step.kind}"
+            return None if is_inside else "the boundary is not inside the bundle's range"
+    return f"this version does not support steps of kind {step.kind}"
 
 
-def _find_cut_obstacle(step: Step, boundaries: Collection[int]) -> str | None:
+def _find_missing_bundle(step: Step, boundaries: Collection[int]) -> str | None:
+    """Why a bundle does not exist any more; its record may outlive it for a moment, or be gone already."""
     part = BundleName.parse(step.bundle).range
+    if not boundaries:
+        return f"namespace {namespace_of(step)} was deleted"
+    cuts = sorted(boundary for boundary in boundaries if part.lower < boundary < part.upper)
+    if cuts:
+        there = f"0x{cuts[0]:08x}" if len(cuts) == 1 else f"{len(cuts)} boundaries"
+        return f"the bundle was split at {there}"
     if part.lower not in boundaries or part.upper not in boundaries:
-        return "the bundle is not among its namespace's bundles"
-    return "the bundle is cut there already" if step.split_boundary in boundaries else None
+        return "the bundle is not one of its namespace's bundles"
+    return None
 
 
 def _is_back(step: Step, view: BundleView) -> bool:

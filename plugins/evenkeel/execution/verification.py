@@ -1,4 +1,4 @@
-"""Predicted against realised: did every bundle land where the plan says, and what did it do to the load?"""
+"""Predicted against realised: is every bundle where the plan says, what do the brokers carry, and who lost clients?"""
 
 from __future__ import annotations
 
@@ -6,32 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from evenkeel.execution.measured_load import BrokerCheck, describe_measured_load
+from evenkeel.execution.producers import ProducerChanges
+from evenkeel.model.figures import PoolFigures
 from evenkeel.model.plan import BrokerBalance, Step, StepKind
 from evenkeel.model.run import RunRecord, StepState
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerCheck:
-    """One resource of one broker: what it carried, what the plan predicted, and what it carries now."""
-
-    broker_id: str
-    resource: str
-    limit: int
-    before: int
-    predicted: int
-    realised: int | None
-
-    @property
-    def error(self) -> float | None:
-        """How far the prediction is off, as a part of the broker's limit."""
-        if self.realised is None or self.limit == 0:
-            return None
-        return round((self.realised - self.predicted) / self.limit, 6)
-
-
-@dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of comparing a run's cluster with its plan."""
+    """The result of comparing a run's cluster with its plan.
+
+    `deviations` say where the cluster is not as planned, `findings` what was measured. `silent_brokers` have reported
+    no load since the run.
+    """
 
     run_id: str
     plan_id: str
@@ -40,6 +28,9 @@ class Verification:
     planned: int
     deviations: tuple[str, ...]
     brokers: tuple[BrokerCheck, ...]
+    findings: tuple[str, ...] = ()
+    silent_brokers: tuple[str, ...] = ()
+    brokers_outside_band: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -58,8 +49,11 @@ def verify_placement(
     snapshot_id: str,
     owner_of: Mapping[str, str | None],
     realised: Mapping[tuple[str, str], int],
+    pools: Sequence[PoolFigures] = (),
+    producers: ProducerChanges | None = None,
 ) -> Verification:
-    """Compare owners and loads of a new snapshot with what a plan promised."""
+    """Compare owners, loads and producers of a new snapshot with what a plan promised."""
+    changes = producers or ProducerChanges()
     transfers = [step for step in steps if step.kind == StepKind.TRANSFER]
     deviations = tuple(
         f"{step.bundle} is owned by {owner_of.get(step.bundle) or 'nobody'}, planned is {step.destination}"
@@ -74,9 +68,20 @@ def verify_placement(
             row.used_before,
             row.used_after,
             realised.get((row.broker_id, row.resource)),
+            row.band_limit,
         )
         for row in predicted
     )
+    measured = {broker for broker, _ in realised}
     return Verification(
-        run.run_id, run.plan_id, snapshot_id, run.count(StepState.SETTLED), len(steps), deviations, checks
+        run_id=run.run_id,
+        plan_id=run.plan_id,
+        snapshot_id=snapshot_id,
+        settled=run.count(StepState.SETTLED),
+        planned=len(steps),
+        deviations=(*deviations, *changes.silenced),
+        brokers=checks,
+        findings=(*describe_measured_load(checks, predicted, pools), *changes.fewer),
+        silent_brokers=tuple(sorted({row.broker_id for row in predicted} - measured)),
+        brokers_outside_band=tuple(sorted({check.broker_id for check in checks if check.is_above_band})),
     )

@@ -1,4 +1,4 @@
-"""`python -m evenkeel.fleet`: run a fleet of simulated brokers until it is told to end."""
+"""`python -m evenkeel.fleet`: run a fleet of simulated brokers until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ CHECK_INTERVAL_S = 0.5
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line; every option that is left out has the default of FleetSettings."""
+    """Build the command line; defaults come from FleetSettings."""
     defaults = FleetSettings()
     parser = argparse.ArgumentParser(prog="python -m evenkeel.fleet", description="Run simulated Pulsar brokers.")
-    parser.add_argument("--zookeeper", required=True, help="ZooKeeper's hosts, such as 127.0.0.1:2181")
-    parser.add_argument("--ready-file", type=Path, help="written, as JSON, when every broker serves")
+    parser.add_argument("--zookeeper", required=True, help="ZooKeeper hosts, such as 127.0.0.1:2181")
+    parser.add_argument("--ready-file", type=Path, help="JSON file to write when every broker is up")
     parser.add_argument("--cluster", default=defaults.cluster)
     parser.add_argument("--load-manager", choices=[kind.value for kind in LoadManagerKind], default="extensible")
     parser.add_argument("--root", default=defaults.root, help="Pulsar's root path in ZooKeeper")
     parser.add_argument(
         "--configuration-zookeeper",
         default=defaults.configuration_zookeeper,
-        help="hosts of a configuration store of its own; each broker then has a session with each",
+        help="hosts of a separate configuration store; each broker then has a second session",
+    )
+    parser.add_argument(
+        "--configuration-root", default=defaults.configuration_root, help="Pulsar's root path in that store"
     )
     parser.add_argument(
         "--session-expired-policy",
@@ -40,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=defaults.session_expired_policy.value,
         help="what a broker does when its session is lost (PIP-57)",
     )
-    parser.add_argument("--unequal-capacity", action="store_true", help="every second broker is twice as large")
+    parser.add_argument("--unequal-capacity", action="store_true", help="give every second broker twice the capacity")
     for name in ("brokers", "bundles", "seed", "idle_bundles", "http_port", "session_retries"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
     for name in (
@@ -64,39 +67,39 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def read_settings(options: argparse.Namespace) -> FleetSettings:
-    """The settings that the options ask for."""
+    """Return the settings given on the command line."""
     given = vars(options)
     fields = {name: given[name] for name in FleetSettings.__dataclass_fields__ if name in given}
     return FleetSettings(**fields, has_unequal_capacity=options.unequal_capacity)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a fleet; 0 after a clean end, 1 with one sentence on standard error after a failure."""
+    """Run a fleet; returns 0 after a clean stop, 1 after a failure, with one sentence on standard error."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     options = build_parser().parse_args(arguments)
-    must_end = threading.Event()
+    should_stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: must_end.set())
+        signal.signal(number, lambda _number, _frame: should_stop.set())
     try:
-        run(read_settings(options), options.zookeeper, options.ready_file, must_end)
+        run(read_settings(options), options.zookeeper, options.ready_file, should_stop)
     except (EvenkeelError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0
 
 
-def run(settings: FleetSettings, zookeeper_hosts: str, ready_file: Path | None, must_end: threading.Event) -> None:
-    """Bring the fleet up, say so, and wait for the end."""
+def run(settings: FleetSettings, zookeeper_hosts: str, ready_file: Path | None, should_stop: threading.Event) -> None:
+    """Start the fleet, write the ready file, and wait until it should stop."""
     started = time.monotonic()
     with Fleet(settings, zookeeper_hosts) as fleet:
         if ready_file is not None:
             _write_ready_file(ready_file, fleet, zookeeper_hosts, time.monotonic() - started)
         try:
-            while not must_end.wait(CHECK_INTERVAL_S):
+            while not should_stop.wait(CHECK_INTERVAL_S):
                 if fleet.failed.is_set():
                     raise EvenkeelError(
-                        "every broker has lost its ZooKeeper session and shut down",
+                        "every broker lost its ZooKeeper session and shut down",
                         "check ZooKeeper and start the fleet again",
                     )
         finally:
@@ -120,7 +123,7 @@ def _write_ready_file(path: Path, fleet: Fleet, zookeeper_hosts: str, seconds: f
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(document, indent=1) + "\n")
-    # A reader sees all of it or nothing.
+    # Readers see the whole file or none of it.
     draft.replace(path)
 
 

@@ -1,4 +1,4 @@
-"""Pulsar's JSON documents, field for field as 4.2.4 brokers write them."""
+"""The JSON documents that brokers keep in ZooKeeper, field for field as in Pulsar 4.2.4."""
 
 from __future__ import annotations
 
@@ -11,24 +11,21 @@ from evenkeel.fleet.layout import format_boundaries
 from evenkeel.fleet.settings import LoadManagerKind
 from evenkeel.fleet.traffic import BrokerUsage, BundleLoad, Resource
 
-BROKER_VERSION = "4.2.4"
-PERCENT = 100.0
-
 Json = dict[str, Any]
 
 
 def encode(document: Any) -> bytes:
-    """A document's bytes as Pulsar writes them, without spaces."""
+    """Encode a document as Pulsar does, without spaces."""
     return json.dumps(document, separators=(",", ":")).encode()
 
 
 def service_url(broker_id: str) -> str:
-    """The address that Pulsar clients would connect to."""
+    """Return the address that Pulsar clients would connect to."""
     return f"pulsar://{broker_id.rpartition(':')[0]}:6650"
 
 
-def lookup_data(broker_id: str, web_url: str, started_ms: int) -> Json:
-    """What a broker of the extensible load manager registers with: no load in it."""
+def lookup_data(broker_id: str, web_url: str, started_ms: int, version: str) -> Json:
+    """Return the registration of a broker with the extensible load manager; it contains no load."""
     return {
         "webServiceUrl": web_url,
         "pulsarServiceUrl": service_url(broker_id),
@@ -38,7 +35,7 @@ def lookup_data(broker_id: str, web_url: str, started_ms: int) -> Json:
         "nonPersistentTopicsEnabled": True,
         "loadManagerClassName": LoadManagerKind.EXTENSIBLE.class_name,
         "startTimestamp": started_ms,
-        "brokerVersion": BROKER_VERSION,
+        "brokerVersion": version,
         "properties": {},
     }
 
@@ -52,8 +49,9 @@ def local_broker_data(
     stats: Mapping[str, BundleLoad],
     gains: Sequence[str],
     losses: Sequence[str],
+    version: str,
 ) -> Json:
-    """The load report of a broker of the modular load manager."""
+    """Return the load report of a broker with the modular load manager."""
     load = usage.load
     return {
         "webServiceUrl": web_url,
@@ -78,7 +76,7 @@ def local_broker_data(
         "bundles": list(stats),
         "lastBundleGains": list(gains),
         "lastBundleLosses": list(losses),
-        "brokerVersionString": BROKER_VERSION,
+        "brokerVersionString": version,
         "protocols": {},
         "advertisedListeners": {},
         "loadManagerClassName": LoadManagerKind.MODULAR.class_name,
@@ -106,7 +104,7 @@ def _bundle_stats(load: BundleLoad) -> Json:
 
 
 def zeroed_time_average() -> Json:
-    """The averages that a modular broker starts with."""
+    """Return the averages that a modular broker starts with."""
     return {
         f"{term}Msg{figure}": 0.0
         for term in ("shortTerm", "longTerm")
@@ -115,12 +113,12 @@ def zeroed_time_average() -> Json:
 
 
 def leader(broker_id: str, web_url: str) -> Json:
-    """Who leads, for either load manager."""
+    """Return the leader's node; both load managers use the same fields."""
     return {"brokerId": broker_id, "serviceUrl": web_url}
 
 
 def ephemeral_ownership(broker_id: str, web_url: str) -> Json:
-    """Who owns a bundle under the modular load manager."""
+    """Return the ownership node of a bundle for the modular load manager."""
     return {
         "nativeUrl": service_url(broker_id),
         "httpUrl": web_url,
@@ -142,7 +140,7 @@ def tenant(cluster: str) -> Json:
 
 
 def policies(cluster: str, points: Sequence[int]) -> Json:
-    """The policies of a namespace for which nobody has set any."""
+    """Return the default policies of a namespace."""
     return {
         "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
         "replication_clusters": [cluster],
@@ -183,7 +181,7 @@ def cluster_data(web_url: str, broker_url: str) -> Json:
 
 
 def isolation_policies(namespace: str, primaries: Sequence[str], secondaries: Sequence[str]) -> Json:
-    """One policy that reserves brokers for a namespace; Pulsar matches it against hosts, without the port."""
+    """Return one policy that reserves brokers for a namespace; Pulsar matches it against hosts without the port."""
     return {
         f"{namespace.replace('/', '-')}-pool": {
             "namespaces": [re.escape(namespace)],
@@ -199,30 +197,3 @@ def isolation_policies(namespace: str, primaries: Sequence[str], secondaries: Se
 
 def failure_domain(broker_ids: Sequence[str]) -> Json:
     return {"brokers": list(broker_ids)}
-
-
-def metrics(broker_id: str, usage: BrokerUsage, kind: LoadManagerKind, assignments: int) -> list[Json]:
-    """The load-balancing figures of a broker; usages are percentages."""
-    resources = {
-        "brk_lb_bandwidth_in_usage": usage.bandwidth_in.percent,
-        "brk_lb_bandwidth_out_usage": usage.bandwidth_out.percent,
-        "brk_lb_cpu_usage": usage.cpu.percent,
-        "brk_lb_directMemory_usage": usage.direct_memory.percent,
-        "brk_lb_memory_usage": usage.memory.percent,
-    }
-    host = broker_id.rpartition(":")[0]
-    entries = [_metric(host, resources, metric="loadBalancing")]
-    if kind is LoadManagerKind.MODULAR:
-        return entries
-    share = {"brk_lb_resource_usage": usage.highest_share}
-    entries += [_metric(host, share, feature=feature, metric="loadBalancing") for feature in ("max_ema", "max")]
-    entries += [
-        _metric(host, {"brk_lb_assign_broker_breakdown_total": count}, metric="assign", result=result)
-        for result, count in (("Success", assignments), ("Skip", 0), ("Failure", 0))
-    ]
-    ignored = {"brk_lb_ignored_ack_total": 0, "brk_lb_ignored_send_total": 0}
-    return [*entries, _metric(host, ignored, metric="bundleUnloading")]
-
-
-def _metric(host: str, figures: Mapping[str, float], **dimensions: str) -> Json:
-    return {"metrics": dict(figures), "dimensions": {"broker": host, **dimensions}}

@@ -3,10 +3,10 @@
     with Fleet(FleetSettings(brokers=6, bundles=96), "127.0.0.1:2181") as fleet:
         fleet.kill_broker("b02.fleet:8080")
 
-`evenkeel.fleet.control` does the same to a fleet in another process.
+`evenkeel.fleet.http_server.FleetControl` does the same to a fleet in another process.
 
-The brokers write Pulsar's documents at Pulsar's paths and answer Pulsar's HTTP requests, so that a reader or
-a writer cannot tell them from real ones by what it sees there. They carry no messages.
+The brokers write Pulsar's documents at Pulsar's paths and serve Pulsar's HTTP API, so that a reader or a writer cannot
+tell them from real brokers. They carry no messages.
 """
 
 from __future__ import annotations
@@ -22,25 +22,22 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient, KazooState
 
+from evenkeel.adapters.zookeeper.paths import PulsarPaths
 from evenkeel.fleet.admin_api import AdminApi
 from evenkeel.fleet.broker import SimulatedBroker
-from evenkeel.fleet.catalogue import BundleCatalogue
 from evenkeel.fleet.cluster import Cluster
-from evenkeel.fleet.control import CONTROL_NAME
 from evenkeel.fleet.documents import service_url
-from evenkeel.fleet.extensible import ExtensibleLoadManager
-from evenkeel.fleet.http_server import BrokerHttpServer
-from evenkeel.fleet.layout import build_layout
+from evenkeel.fleet.extensible import ExtensibleLoadManager, LeaderMonitor
+from evenkeel.fleet.http_server import CONTROL_NAME, BrokerHttpServer
+from evenkeel.fleet.layout import BundleCatalogue, build_layout
 from evenkeel.fleet.load_manager import LoadManager
+from evenkeel.fleet.metadata import Stores, write_metadata
 from evenkeel.fleet.modular import ModularLoadManager
-from evenkeel.fleet.monitor import LeaderMonitor
-from evenkeel.fleet.paths import PulsarPaths
-from evenkeel.fleet.session_keeper import SessionKeeper
+from evenkeel.fleet.session_recovery import SessionRecovery
 from evenkeel.fleet.sessions import BrokerSession, connect
 from evenkeel.fleet.settings import FleetSettings, LoadManagerKind, SessionExpiredPolicy
 from evenkeel.fleet.timers import Timers
 from evenkeel.fleet.traffic import TrafficModel
-from evenkeel.fleet.world import Stores, write_world
 from evenkeel.model.errors import InputError, UnavailableError
 
 READY_TIMEOUT_S = 120.0
@@ -50,11 +47,11 @@ _log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """Simulated brokers that run in this process until they are stopped."""
+    """Simulated brokers that run in this process until `stop` is called."""
 
     def __init__(self, settings: FleetSettings, zookeeper_hosts: str, clock: Callable[[], float] = time.time) -> None:
         self.settings = settings
-        self.paths = PulsarPaths(settings.root, settings.cluster)
+        self.paths = PulsarPaths(settings.root, settings.configuration_root or None)
         self._hosts = zookeeper_hosts
         self._clock = clock
         self._timers = Timers()
@@ -63,14 +60,14 @@ class Fleet:
         self._cluster: Cluster | None = None
         self._manager: LoadManager | None = None
         self._is_stopping = False
-        self._keeper = SessionKeeper(
+        self._recovery = SessionRecovery(
             self._running_manager, clock, settings.new_session_delay_s, on_shut_down=self._on_shut_down
         )
         self.failed = threading.Event()
-        """Set when the last broker has shut itself down: nobody is left to go on."""
+        """Set when the last broker has shut itself down."""
 
     def start(self) -> None:
-        """Bring all brokers up; returns when every bundle has its owner and every broker answers."""
+        """Start all brokers; returns when every bundle has its owner and every broker responds."""
         try:
             self._start()
         except BaseException:
@@ -78,16 +75,16 @@ class Fleet:
             raise
 
     def stop(self) -> None:
-        """End all brokers; their ephemeral nodes go with their sessions, everything else stays."""
+        """Stop all brokers. Their ephemeral nodes go away with their sessions; everything else stays."""
         self._is_stopping = True
         if self._manager is not None:
             self._manager.stop()
         if self._http is not None:
             self._http.stop()
-        self._keeper.stop()
+        self._recovery.stop()
         self._timers.stop()
         for broker in self._cluster.brokers.values() if self._cluster else ():
-            broker.end()
+            broker.stop()
         if self._client is not None:
             self._client.stop()
             self._client.close()
@@ -95,9 +92,9 @@ class Fleet:
 
     @property
     def control_url(self) -> str:
-        """Where another process can do to this fleet what this object can; see `evenkeel.fleet.control`."""
+        """The address of the fault injection API; see `evenkeel.fleet.http_server`."""
         if self._http is None:
-            raise ValueError("the fleet was not started; call start() first")
+            raise ValueError("the fleet is not running; call start() first")
         return self._http.url_of(CONTROL_NAME)
 
     @property
@@ -105,53 +102,58 @@ class Fleet:
         return self.settings.broker_ids
 
     def web_url(self, broker_id: str) -> str:
-        """Where a broker's HTTP requests go."""
+        """Return the address of a broker's HTTP API."""
         return self._broker(broker_id).web_url
 
     def owner_of(self, bundle: str) -> str | None:
-        """Who serves a bundle now; None while nobody does."""
+        """Return the broker that serves a bundle now, or None."""
         return self._running_manager().owner_of(bundle)
 
     def owners(self) -> dict[str, str]:
-        """Who serves which bundle now, heartbeat bundles apart."""
+        """Return the broker that serves each bundle now, without heartbeat bundles."""
         catalogue = self._running().catalogue
         owners = self._running_manager().owners()
         return {bundle: owner for bundle, owner in owners.items() if catalogue.has(bundle)}
 
+    def unloads(self) -> dict[str, int]:
+        """Return how often admin calls took each bundle from its owner; modular brokers only."""
+        manager = self._running_manager()
+        return dict(manager.unloads) if isinstance(manager, ModularLoadManager) else {}
+
     def leader(self) -> str | None:
-        """Who leads the cluster now."""
+        """Return the current leader, or None."""
         leadership = self._running().leadership
         return leadership.broker_id if leadership else None
 
     def kill_broker(self, broker_id: str) -> None:
-        """End a broker at once: its session is closed, nothing is handed over or cleaned up."""
+        """Kill a broker: its session is closed, nothing is handed over or cleaned up."""
         broker = self._broker(broker_id)
-        broker.end()
+        broker.stop()
         self._running_manager().on_broker_lost(broker_id)
 
     def expire_session(self, broker_id: str) -> None:
-        """Let ZooKeeper expire a broker's session; returns when the broker knows, and before it has acted on it."""
+        """Expire a broker's ZooKeeper session; returns when the broker knows, before it has reacted."""
         self._expire(self._broker(broker_id).local, broker_id)
 
     def expire_configuration_session(self, broker_id: str) -> None:
-        """Let the configuration store expire a broker's session; where both stores are one, it is the same session."""
+        """Expire a broker's session with the configuration store, which may be its only session."""
         self._expire(self._broker(broker_id).configuration, broker_id)
 
     def set_session_policy(self, broker_id: str, policy: str) -> None:
-        """Choose what a broker does the next time it loses its session: reconnect or shutdown."""
+        """Set what a broker does when it loses its session: reconnect or shutdown."""
         try:
             self._broker(broker_id).policy = SessionExpiredPolicy(policy)
         except ValueError as error:
-            raise InputError(f"the session policy {policy!r} is not known", "give reconnect or shutdown") from error
+            raise InputError(f"unknown session policy {policy!r}", "use reconnect or shutdown") from error
 
     def set_hand_over_delay(self, seconds: float) -> None:
-        """Choose how long brokers take to close a bundle from now on; 0 is at once."""
+        """Set how long brokers take to close a bundle."""
         if not 0 <= seconds < math.inf:
-            raise InputError(f"a hand-over delay of {seconds} s cannot be", "give 0 or more seconds")
+            raise InputError(f"hand-over delay {seconds} s is out of range", "use 0 or more seconds")
         self._running().hand_over_delay_s = seconds
 
     def state(self) -> dict[str, Any]:
-        """Every broker's state, and who leads, as plain values."""
+        """Return the leader and the state of every broker as plain values."""
         cluster = self._running()
         leader = cluster.leader
         return {
@@ -161,21 +163,21 @@ class Fleet:
         }
 
     def restart_broker(self, broker_id: str) -> None:
-        """Start a new incarnation of a broker; one that still runs is killed first."""
+        """Start a new incarnation of a broker; kill it first if it is running."""
         if self._broker(broker_id).is_running:
             self.kill_broker(broker_id)
-        with self._keeper.turn_of(broker_id):
+        with self._recovery.lock_for(broker_id):
             self._start_broker(self._broker(broker_id))
         self._wait_until(lambda: broker_id in self._running().registered, f"{broker_id} did not register")
 
     def freeze_reports(self, broker_id: str) -> None:
-        """Let a broker's load become stale: it writes no load reports (modular), or answers no HTTP (extensible)."""
+        """Make a broker's load stale: it writes no load reports (modular) or does not respond to HTTP (extensible)."""
         broker = self._broker(broker_id)
         broker.is_frozen = True
         broker.is_mute = self.settings.load_manager is LoadManagerKind.EXTENSIBLE
 
     def thaw_reports(self, broker_id: str) -> None:
-        """Let a frozen broker report and answer again."""
+        """Let a frozen broker report its load again."""
         broker = self._broker(broker_id)
         broker.is_frozen = broker.is_mute = False
 
@@ -196,7 +198,7 @@ class Fleet:
         layout = build_layout(settings)
         first = settings.broker_ids[0]
         with self._open_stores(client) as stores:
-            boundaries = write_world(stores, self.paths, settings, layout, http.url_of(first), service_url(first))
+            boundaries = write_metadata(stores, self.paths, settings, layout, http.url_of(first), service_url(first))
         catalogue = BundleCatalogue(layout.topics, boundaries)
         traffic = TrafficModel(settings, catalogue, self._clock)
         brokers = {
@@ -205,9 +207,9 @@ class Fleet:
                 http.url_of(broker_id),
                 self._hosts,
                 settings,
-                self.paths.isolation,
-                self._keeper.on_lost,
-                self._keeper.on_configuration_lost,
+                self.paths.isolation(self.settings.cluster),
+                self._recovery.on_lost,
+                self._recovery.on_configuration_lost,
             )
             for broker_id in settings.broker_ids
         }
@@ -220,7 +222,7 @@ class Fleet:
 
     @contextmanager
     def _open_stores(self, local: KazooClient) -> Iterator[Stores]:
-        """Both stores for as long as the world is written; afterwards each broker has sessions of its own."""
+        """Open both stores to write the metadata; each broker has its own sessions later."""
         if not self.settings.configuration_zookeeper:
             yield Stores(local, local)
             return
@@ -236,17 +238,17 @@ class Fleet:
         if self.settings.load_manager is LoadManagerKind.EXTENSIBLE:
             extensible = ExtensibleLoadManager(cluster, client)
             monitor = LeaderMonitor(cluster, extensible)
-            self._bring_up(extensible, client, owners, inspect=monitor.run_pass)
+            self._start_brokers(extensible, client, owners, inspect=monitor.run_pass)
             self._timers.every(self.settings.monitor_interval_s, monitor.run_pass)
-            self._timers.every(self.settings.report_interval_s, extensible.note_reports)
+            self._timers.every(self.settings.report_interval_s, extensible.record_reports)
         else:
             modular = ModularLoadManager(cluster, client)
-            self._bring_up(modular, client, owners, inspect=None)
+            self._start_brokers(modular, client, owners, inspect=None)
             modular.reports.report_all(must_write=True)
             self._timers.every(self.settings.report_interval_s, modular.reports.report_all)
         _log.info("%d brokers serve %d bundles", len(cluster.brokers), len(owners))
 
-    def _bring_up(
+    def _start_brokers(
         self, manager: LoadManager, client: KazooClient, owners: dict[str, str], inspect: Callable[[], None] | None
     ) -> None:
         cluster = self._running()
@@ -262,22 +264,22 @@ class Fleet:
 
         cluster.watch_shared_nodes(client, on_change)
         manager.seed(owners)
-        # Observing begins after the seed: one sweep over 5,000 nodes is cheaper than 5,000 events.
+        # Start observing after seeding: one sweep over 5,000 nodes is cheaper than 5,000 events.
         manager.start(READY_TIMEOUT_S)
 
         def is_up() -> bool:
             is_led = cluster.registered >= set(cluster.brokers) and cluster.leader is not None
             return is_led and owners.keys() <= manager.owners().keys()
 
-        self._wait_until(is_up, "the brokers did not come up")
+        self._wait_until(is_up, "the brokers did not start")
 
     def _start_broker(self, broker: SimulatedBroker) -> None:
         try:
             broker.start(self._clock())
             self._running_manager().start_broker(broker)
         except BaseException:
-            # Half a broker would go on holding its session.
-            broker.end()
+            # A broker that failed halfway would keep its session.
+            broker.stop()
             raise
 
     def _expire(self, session: BrokerSession, broker_id: str) -> None:
@@ -290,31 +292,31 @@ class Fleet:
             self.failed.set()
 
     def _on_observer_state(self, state: KazooState) -> None:
-        # The observer is the simulation's eye, not a broker: kazoo gives it another session, and it reads all anew.
+        # The observer is not a broker: kazoo may replace its session, and it reads everything again.
         if state == KazooState.LOST and not self._is_stopping:
-            _log.warning("the observing session was lost; everything is read again with the next")
+            _log.warning("the observing session was lost; reading everything again with a new one")
 
     def _wait_until(self, is_met: Callable[[], bool], complaint: str) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not is_met():
             if time.monotonic() > deadline:
-                raise UnavailableError(f"{complaint} in {READY_TIMEOUT_S:g} s", "look at ZooKeeper and its load")
+                raise UnavailableError(f"{complaint} within {READY_TIMEOUT_S:g} s", "check ZooKeeper")
             time.sleep(POLL_INTERVAL_S)
 
     def _broker(self, broker_id: str) -> SimulatedBroker:
         broker = self._running().brokers.get(broker_id)
         if broker is None:
-            raise InputError(f"the fleet has no broker {broker_id}", f"name one of {', '.join(self.broker_ids)}")
+            raise InputError(f"no broker {broker_id} in the fleet", f"use one of {', '.join(self.broker_ids)}")
         return broker
 
     def _running(self) -> Cluster:
         if self._cluster is None:
-            raise ValueError("the fleet was not started; call start() first")
+            raise ValueError("the fleet is not running; call start() first")
         return self._cluster
 
     def _running_manager(self) -> LoadManager:
         if self._manager is None:
-            raise ValueError("the fleet was not started; call start() first")
+            raise ValueError("the fleet is not running; call start() first")
         return self._manager
 
 

@@ -1,16 +1,21 @@
-"""The cluster a fleet starts with: namespaces, bundles, topics, and who owns what. Same settings, same layout."""
+"""The bundles of a fleet: the layout it starts with, and the catalogue of the bundles that exist now.
+
+`build_layout` draws namespaces, bundles, topics and owners from a seed; the same settings give the same layout.
+`BundleCatalogue` starts from the layout's topics and follows the splits while the fleet runs.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from evenkeel.fleet.settings import FleetSettings
 from evenkeel.model.bundles import RING_END, BundleName, BundleRange, ranges_between
-from evenkeel.pulsar.topic_hash import find_range, hash_topic
+from evenkeel.pulsar_rules.ring import find_range, hash_topic
 
 TENANTS = ("acme", "globex", "initech", "hooli")
 SUBJECTS = ("orders", "clicks", "billing", "audit", "metrics", "events", "search", "stock")
@@ -25,7 +30,7 @@ FAILURE_DOMAINS = 3
 TOPICS_PER_BUNDLE = (2, 4)
 WEIGHT_SIGMA = 0.8
 LARGEST_SHARE_OF_BROKER = 0.18
-"""By message rate, averaged over the day; sizes, fan-out and the hour bring it up to about a quarter."""
+"""Of a broker's message rate, averaged over the day. Message size, fan-out and the hour raise it to about 0.25."""
 MESSAGE_RATE_PER_BROKER = 24_000.0
 MEAN_MESSAGE_BYTES = (700, 1300)
 PEAK_HOURS = (12.0, 16.0)
@@ -33,7 +38,7 @@ PEAK_HOURS = (12.0, 16.0)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic with its steady traffic; rates are the average of a day."""
+    """A topic with its traffic; rates are daily averages."""
 
     name: str
     hash: int
@@ -48,7 +53,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything that a fleet writes before its brokers begin to act."""
+    """What a fleet writes before its brokers start."""
 
     boundaries: Mapping[str, tuple[int, ...]]
     topics: tuple[Topic, ...]
@@ -59,7 +64,7 @@ class Layout:
 
 
 def build_layout(settings: FleetSettings) -> Layout:
-    """Draw a cluster from the settings' seed."""
+    """Build a random cluster from the seed in the settings."""
     draw = random.Random(settings.seed)
     boundaries = _cut_namespaces(settings.bundles)
     bundles = list_bundles(boundaries)
@@ -83,12 +88,12 @@ def build_layout(settings: FleetSettings) -> Layout:
 
 
 def even_boundaries(bundles: int) -> tuple[int, ...]:
-    """The boundaries that Pulsar gives a new namespace of so many bundles."""
+    """Return the boundaries that Pulsar gives a new namespace with this number of bundles."""
     return (*(index * (RING_END + 1) // bundles for index in range(bundles)), RING_END)
 
 
 def list_bundles(boundaries: Mapping[str, Sequence[int]]) -> list[str]:
-    """The names of all bundles between the boundaries of some namespaces."""
+    """Return the names of all bundles of the given namespaces."""
     return [f"{namespace}/{part}" for namespace, points in boundaries.items() for part in ranges_between(points)]
 
 
@@ -106,10 +111,10 @@ def _cut_namespaces(bundles: int) -> dict[str, tuple[int, ...]]:
 
 
 def _draw_weights(count: int, brokers: int, draw: random.Random) -> list[float]:
-    """Shares of the cluster's load that sum to 1, none too large to move where there are bundles enough."""
+    """Return shares of the cluster's load that sum to 1; with enough bundles, none is too large to move."""
     weights = [draw.lognormvariate(0.0, WEIGHT_SIGMA) for _ in range(count)]
     ceiling = max(LARGEST_SHARE_OF_BROKER / brokers, 1.0 / max(count, 1))
-    # Capping raises everybody else's share, so it is done a few times over.
+    # Capping some shares raises the others, so it takes a few passes.
     for _ in range(8):
         total = sum(weights)
         weights = [min(weight / total, ceiling) for weight in weights]
@@ -141,7 +146,7 @@ def _draw_topics(
 def _name_topics(
     namespace: str, points: Sequence[int], rate_by_bundle: Mapping[str, float], draw: random.Random
 ) -> dict[str, list[tuple[str, int]]]:
-    """Number topics upwards and keep those that fall where one is still wanted, until every bundle has its own."""
+    """Number topics upwards and keep those whose bundle still needs one, until every bundle has enough topics."""
     wanted = {
         bundle: draw.randint(*TOPICS_PER_BUNDLE)
         for bundle in list_bundles({namespace: points})
@@ -181,10 +186,10 @@ def _place(
     reserved: Sequence[str],
     draw: random.Random,
 ) -> dict[str, str]:
-    """Give every bundle an owner that its namespace allows, more to the first brokers than to the last."""
+    """Give every bundle an eligible owner; the first brokers get more load than the last."""
     shared = [broker for broker in settings.broker_ids if broker not in reserved]
     steps = max(len(shared) - 1, 1)
-    appetite = {
+    load_factor = {
         broker: 1.0 + settings.skew * (1.0 - 2.0 * index / steps) if len(shared) > 1 else 1.0
         for index, broker in enumerate(shared)
     }
@@ -194,26 +199,78 @@ def _place(
     for bundle in order:
         is_reserved = BundleName.parse(bundle).namespace == reserved_namespace
         candidates = reserved if is_reserved else shared
-        owner = min(candidates, key=lambda broker: (load[broker] / appetite.get(broker, 1.0), broker))
+        owner = min(candidates, key=lambda broker: (load[broker] / load_factor.get(broker, 1.0), broker))
         load[owner] += rate_by_bundle[bundle]
         owners[bundle] = owner
     return owners
 
 
 def parse_boundaries(texts: Sequence[str]) -> tuple[int, ...]:
-    """Read boundaries as Pulsar writes them."""
+    """Parse boundaries in Pulsar's notation."""
     return tuple(int(text, 16) for text in texts)
 
 
 def format_boundaries(points: Sequence[int]) -> list[str]:
-    """Write boundaries as Pulsar does."""
+    """Format boundaries in Pulsar's notation."""
     return [f"0x{point:08x}" for point in points]
 
 
 def child_names(bundle: BundleName, cuts: Sequence[int]) -> list[BundleName]:
-    """The bundles that cuts strictly inside a bundle leave behind."""
+    """Return the bundles that result from cutting a bundle at positions strictly inside it."""
     points = [bundle.range.lower, *cuts, bundle.range.upper]
     return [
         BundleName(bundle.tenant, bundle.local_namespace, BundleRange(lower, upper))
         for lower, upper in pairwise(points)
     ]
+
+
+class BundleCatalogue:
+    """The bundles that exist now, with their topics. Thread-safe."""
+
+    def __init__(self, topics: Sequence[Topic], boundaries: Mapping[str, Sequence[int]]) -> None:
+        self._lock = threading.Lock()
+        self.topics = tuple(topics)
+        self._topics_by_namespace: dict[str, list[int]] = {}
+        for index, topic in enumerate(self.topics):
+            self._topics_by_namespace.setdefault(BundleName.parse(topic.bundle).namespace, []).append(index)
+        self._boundaries: dict[str, tuple[int, ...]] = {}
+        self._topics_by_bundle: dict[str, tuple[int, ...]] = {}
+        self.generation = 0
+        for namespace, points in boundaries.items():
+            self.set_boundaries(namespace, points)
+
+    def set_boundaries(self, namespace: str, points: Sequence[int]) -> None:
+        """Replace the boundaries of a namespace and assign its topics to the new bundles by hash."""
+        with self._lock:
+            if self._boundaries.get(namespace) == tuple(points):
+                return
+            for part in ranges_between(self._boundaries.get(namespace, ())):
+                self._topics_by_bundle.pop(f"{namespace}/{part}", None)
+            members: dict[str, list[int]] = {f"{namespace}/{part}": [] for part in ranges_between(points)}
+            for index in self._topics_by_namespace.get(namespace, ()):
+                members[f"{namespace}/{find_range(points, self.topics[index].hash)}"].append(index)
+            self._topics_by_bundle |= {bundle: tuple(indexes) for bundle, indexes in members.items()}
+            self._boundaries[namespace] = tuple(points)
+            self.generation += 1
+
+    def boundaries(self, namespace: str) -> tuple[int, ...] | None:
+        """Return the boundaries of a namespace, or None if it does not exist."""
+        with self._lock:
+            return self._boundaries.get(namespace)
+
+    def bundles(self) -> dict[str, tuple[int, ...]]:
+        """Return all bundles, each with the indexes of its topics."""
+        with self._lock:
+            return dict(self._topics_by_bundle)
+
+    def topics_of(self, bundle: str) -> tuple[Topic, ...]:
+        """Return the topics of a bundle; empty if the bundle does not exist."""
+        return tuple(self.topics[index] for index in self.topic_indexes_of(bundle))
+
+    def topic_indexes_of(self, bundle: str) -> tuple[int, ...]:
+        with self._lock:
+            return self._topics_by_bundle.get(bundle, ())
+
+    def has(self, bundle: str) -> bool:
+        with self._lock:
+            return bundle in self._topics_by_bundle

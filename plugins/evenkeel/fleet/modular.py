@@ -1,10 +1,12 @@
-"""Brokers of the modular load manager: ownership is an ephemeral node of the owner's own session.
+"""Brokers with the modular load manager: ownership is an ephemeral node of the owner's session.
 
-A destination given with an unload is only a hint: the leader keeps it in memory, and the next lookup of the
-bundle uses it once. It is lost when the leader changes, and when the same broker leads again after another election.
+A destination given with an unload is only a hint: the leader keeps it in memory, and the next lookup of the bundle
+uses it once. The hint is lost with every election, even if the same broker wins again. Two defects of real brokers can
+be switched on (see `FleetSettings`): lookups that name the old owner for a while after an unload, and hints that are
+kept by range only, so that two namespaces with equal ranges take each other's destination.
 
-A lost session is handled by PIP-57: see `reowning`. Between two sessions a broker goes on serving what it has, so
-that its clients stay; it neither writes nor believes anything that it remembers of ZooKeeper.
+`session_recovery` describes what follows a lost session (PIP-57). Between two sessions a broker keeps serving its
+bundles, so that its clients stay connected; it writes nothing and trusts nothing that it had read from ZooKeeper.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kazoo.client import KazooClient
@@ -23,14 +26,12 @@ from evenkeel.fleet import documents
 from evenkeel.fleet.broker import STALE_NODE_SESSIONS, SimulatedBroker
 from evenkeel.fleet.cluster import Cluster
 from evenkeel.fleet.layout import child_names
-from evenkeel.fleet.load_manager import ClientSwarm
-from evenkeel.fleet.observer import Entry, OwnershipObserver
-from evenkeel.fleet.ownership_cache import OwnershipCaches
-from evenkeel.fleet.placement import Placement
-from evenkeel.fleet.reowning import OwnershipNodes, Reownership, Reowning
+from evenkeel.fleet.load_manager import Placement, SimulatedClients
+from evenkeel.fleet.metadata import add_boundaries
+from evenkeel.fleet.ownership import Entry, OwnershipCaches, OwnershipObserver
 from evenkeel.fleet.reports import LoadReports
+from evenkeel.fleet.session_recovery import OwnershipNodes, Reowning, ReowningOutcome
 from evenkeel.fleet.settings import LoadManagerKind
-from evenkeel.fleet.splitting import add_boundaries
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.errors import InputError
 
@@ -41,17 +42,20 @@ _log = logging.getLogger(__name__)
 
 
 class ModularLoadManager:
-    """All brokers of a fleet, as far as they own bundles and report load."""
+    """The ownership of bundles and the load reports of all brokers of a fleet."""
 
     def __init__(self, cluster: Cluster, client: KazooClient) -> None:
         self._cluster = cluster
-        base = cluster.paths.ownership_base(LoadManagerKind.MODULAR)
+        base = cluster.paths.owners(LoadManagerKind.MODULAR)
         self.observer = OwnershipObserver(client, base, self._decode_owner, self._on_change)
         self.placement = Placement(cluster, self.owners)
-        self.clients = ClientSwarm(cluster, self.assign)
+        self.clients = SimulatedClients(cluster, self.assign)
         self.reports = LoadReports(cluster, self.owners)
-        self.reownerships: dict[str, Reownership] = {}
-        """What became of each broker's bundles after its last new session."""
+        self.reownerships: dict[str, ReowningOutcome] = {}
+        """What happened to each broker's bundles after its last new session."""
+        self.unloads: Counter[str] = Counter()
+        """How often each bundle was taken from its owner by an admin call."""
+        self._left: dict[str, tuple[str, float]] = {}
         self._held = OwnershipCaches()
         self._reowning: set[str] = set()
         self._lock = threading.Lock()
@@ -90,9 +94,9 @@ class ModularLoadManager:
         self._reowning.discard(broker_id)
         self.reports.forget(broker_id)
         for bundle in lost:
-            # Nodes that went while the broker was between two sessions told the clients nothing then.
+            # The clients did not notice nodes that went away while the broker was between two sessions.
             if self.observer.get(bundle) is None:
-                self.clients.cut(bundle)
+                self.clients.disconnect(bundle)
 
     def on_session_lost(self, broker: SimulatedBroker) -> None:
         self._reowning.add(broker.id)
@@ -111,7 +115,7 @@ class ModularLoadManager:
         finally:
             self._reowning.discard(broker.id)
         self.reownerships[broker.id] = outcome
-        self._own_what_was_lost_again(broker)
+        self._own_lost_bundles(broker)
         figures = len(outcome.kept), len(outcome.owned_again), len(outcome.unloaded)
         _log.info("%s has a new session: %d bundles kept, %d owned again, %d unloaded", broker.id, *figures)
         wanted = {*outcome.kept, *outcome.owned_again}
@@ -149,12 +153,12 @@ class ModularLoadManager:
         return True
 
     def choose(self, decider: SimulatedBroker, bundle: str) -> SimulatedBroker | None:
-        """The broker that is to own a bundle by the leader's word; a destination that it remembers is used up."""
+        """Return the broker that the leader chooses as owner; this consumes the hint for the bundle."""
         chosen = self._cluster.alive(self._take_hint(bundle) or self.placement.select(bundle, decider))
         return None if chosen is None or chosen.is_fenced(self._cluster.clock()) else chosen
 
     def take(self, broker: SimulatedBroker, bundle: str) -> None:
-        """Let a broker own a bundle that the leader has chosen it for, unless another was faster."""
+        """Let the broker chosen by the leader claim a bundle, unless another broker was faster."""
         broker.assignments += 1
         self._own(broker, bundle)
         self._await_owner(bundle)
@@ -166,16 +170,24 @@ class ModularLoadManager:
         return self.owner_of(bundle)
 
     def hint(self, bundle: str, destination: str) -> None:
-        """Remember, as the leader, where the next lookup of a bundle should put it."""
+        """Remember, as the leader, which broker the next lookup of a bundle should choose."""
         with self._lock:
             self._forget_hints_of_old_leader()
-            self._hints[bundle] = destination
+            self._hints[self._hint_key(bundle)] = destination
+
+    def stale_owner(self, broker: SimulatedBroker, bundle: str) -> str | None:
+        """Return the former owner of a bundle that has none, if the cache of a broker still names it."""
+        owner, until_s = self._left.get(bundle, ("", 0.0))
+        is_stale = time.monotonic() < until_s and owner != broker.id and self.observer.get(bundle) is None
+        return owner if is_stale else None
 
     def unload(self, broker: SimulatedBroker, bundle: str, destination: str | None) -> None:
         if destination is not None:
             self.hint(bundle, destination)
         self._held.drop(broker.id, bundle)
         time.sleep(self._cluster.hand_over_delay_s)
+        self.unloads[bundle] += 1
+        self._left[bundle] = broker.id, time.monotonic() + self._cluster.settings.stale_lookup_s
         self._delete(broker, bundle)
         self.observer.wait_until(lambda: self._has_left(broker, bundle), self._cluster.settings.admin_timeout_s)
 
@@ -184,7 +196,7 @@ class ModularLoadManager:
         children = [str(child) for child in child_names(parent, cuts)]
         for child in children:
             self._own(broker, child)
-        add_boundaries(broker, self._cluster.paths, self._cluster.catalogue, parent.namespace, cuts)
+        add_boundaries(broker.stores, self._cluster.paths, self._cluster.catalogue, parent.namespace, cuts)
         self.unload(broker, bundle, None)
         if must_unload:
             for child in children:
@@ -198,10 +210,10 @@ class ModularLoadManager:
         except NodeExistsError:
             stat = client.exists(self._path(bundle))
             if stat is None or stat.ephemeralOwner != session_id:
-                # Another broker was faster; the observer will tell which.
+                # Another broker was faster; the observer will show which.
                 self._held.drop(broker.id, bundle)
         except (KazooException, KazooTimeoutError):
-            # Nobody knows what became of it. If the session lives it is asked again; if not, the next one asks.
+            # The outcome is unknown. If the session is still open, check again; if not, the next session will.
             self._cluster.timers.after(UNKNOWN_OUTCOME_WAIT_S, self._own_again, broker, bundle, session_id)
             raise
 
@@ -216,33 +228,33 @@ class ModularLoadManager:
         client, session_id = broker.client, broker.session_id
         stat = client.exists(self._path(bundle))
         if stat is None or stat.ephemeralOwner != session_id:
-            _log.debug("%s was given up already", bundle)
+            _log.debug("%s was already unloaded", bundle)
             return
         try:
             client.delete(self._path(bundle))
         except NoNodeError:
-            _log.debug("%s was given up already", bundle)
+            _log.debug("%s was already unloaded", bundle)
 
     def _on_change(self, bundle: str, entry: Entry[str] | None) -> None:
-        """React to an ownership node; runs on the observer's thread, so it only plans."""
-        self.placement.settle(bundle)
+        """React to an ownership node. Runs on the observer's thread, so it only schedules work."""
+        self.placement.confirm(bundle)
         holders = [holder for holder in self._held.holders(bundle) if self._cluster.is_running(holder)]
-        # A broker between two sessions sees nothing: it finds out by itself when it has the next one.
+        # A broker between two sessions sees no events; it checks its bundles once it has the next session.
         watching = [holder for holder in holders if self._cluster.alive(holder) and holder not in self._reowning]
         if entry is not None:
             for holder in watching:
-                # A node of another session ends the claim of whoever held the bundle before. It makes no new
-                # claim: a late event must not revive the claim of a broker that is giving the bundle up.
+                # Another broker's node ends the claim of the previous holder. It starts no new claim: a late event must
+                # not revive the claim of a broker that is unloading the bundle.
                 if holder != entry.value:
                     self._held.drop(holder, bundle)
             return
         for holder in watching:
             self._cluster.timers.submit(self._own, self._cluster.brokers[holder], bundle)
         if not holders:
-            self.clients.cut(bundle)
+            self.clients.disconnect(bundle)
 
-    def _own_what_was_lost_again(self, broker: SimulatedBroker) -> None:
-        """Own what lost its node while the broker did not watch: after it had been looked at, before watching again."""
+    def _own_lost_bundles(self, broker: SimulatedBroker) -> None:
+        """Claim bundles that lost their node after they were checked but before the broker reacts to events again."""
         for bundle in self._held.of(broker.id):
             if self.observer.get(bundle) is None:
                 self._own(broker, bundle)
@@ -254,8 +266,11 @@ class ModularLoadManager:
     def _take_hint(self, bundle: str) -> str | None:
         with self._lock:
             self._forget_hints_of_old_leader()
-            destination = self._hints.pop(bundle, None)
+            destination = self._hints.pop(self._hint_key(bundle), None)
         return destination if self._cluster.alive(destination) else None
+
+    def _hint_key(self, bundle: str) -> str:
+        return bundle.rpartition("/")[2] if self._cluster.settings.remembers_ranges_only else bundle
 
     def _forget_hints_of_old_leader(self) -> None:
         leadership = self._cluster.leadership if self._cluster.leader else None
@@ -272,15 +287,15 @@ class ModularLoadManager:
         return documents.encode(documents.ephemeral_ownership(broker.id, broker.web_url))
 
     def _decode_owner(self, data: bytes, path: str) -> str:
-        remedy = "remove the node"
+        remedy = "delete the node"
         try:
             url = json.loads(data)["nativeUrl"]
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} names no owner ({error})", remedy) from error
+            raise InputError(f"{path} does not name an owner ({error})", remedy) from error
         for broker in self._cluster.brokers.values():
             if broker.service_url == url:
                 return broker.id
         raise InputError(f"{path} names the unknown broker {url}", remedy)
 
     def _path(self, bundle: str) -> str:
-        return self._cluster.paths.ownership(LoadManagerKind.MODULAR, bundle)
+        return self._cluster.paths.owner(LoadManagerKind.MODULAR, bundle)

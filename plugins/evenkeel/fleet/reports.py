@@ -1,4 +1,4 @@
-"""Load reports of the modular load manager: written when they changed by enough, or have become old."""
+"""Load reports of the modular load manager: written when the load changed enough, or the last report is old."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What a broker last reported, as far as the next decision needs it."""
+    """The parts of the last report that decide whether the next one is due."""
 
     at_s: float
     message_rate: float
@@ -33,7 +33,7 @@ class _Sent:
 
 
 class LoadReports:
-    """Writes every broker's LocalBrokerData by Pulsar's rule of change and age."""
+    """Writes every broker's LocalBrokerData by Pulsar's rules of change and age."""
 
     def __init__(self, cluster: Cluster, owners: Callable[[], Mapping[str, str]]) -> None:
         self._cluster = cluster
@@ -42,7 +42,7 @@ class LoadReports:
         self._lock = threading.Lock()
 
     def report_all(self, *, must_write: bool = False) -> None:
-        """Check all brokers that report, and write the reports that are due."""
+        """Write the reports that are due."""
         owned: dict[str, list[str]] = {}
         for bundle, owner in self._owners().items():
             owned.setdefault(owner, []).append(bundle)
@@ -55,23 +55,23 @@ class LoadReports:
                         _log.debug("%s did not report: %r", broker.id, error)
 
     def report(self, broker: SimulatedBroker) -> None:
-        """Write a broker's report now, as if it had never written one."""
+        """Write a broker's report now, due or not."""
         with self._lock:
             if broker.is_registered and not broker.is_frozen:
                 owned = [bundle for bundle, owner in self._owners().items() if owner == broker.id]
                 self._report(broker, owned, must_write=True)
 
     def build(self, broker: SimulatedBroker) -> dict[str, Any]:
-        """The report of a broker as it would be now."""
+        """Return the report that a broker would write now."""
         bundles = [bundle for bundle, owner in self._owners().items() if owner == broker.id]
         return self._build(broker, self._planned(bundles))
 
     def forget(self, broker_id: str) -> None:
-        """Drop what is known of a broker that ended; its next incarnation reports anew."""
+        """Forget the last report of a broker, so that the next one is due at once."""
         self._sent.pop(broker_id, None)
 
     def _planned(self, bundles: list[str]) -> list[str]:
-        # The heartbeat bundle carries nothing and is not reported.
+        # The heartbeat bundle has no load and is not reported.
         return sorted(bundle for bundle in bundles if self._cluster.catalogue.has(bundle))
 
     def _report(self, broker: SimulatedBroker, owned: list[str], must_write: bool) -> None:
@@ -115,6 +115,7 @@ class LoadReports:
             {bundle: loads[bundle] for bundle in bundles if bundle in loads},
             gains=sorted(set(bundles) - before),
             losses=sorted(before - set(bundles)),
+            version=self._cluster.settings.broker_version,
         )
 
 

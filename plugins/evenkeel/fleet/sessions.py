@@ -1,11 +1,11 @@
-"""ZooKeeper sessions as a simulated broker holds them: one that is lost is dead, and another may follow it.
+"""The ZooKeeper sessions of a simulated broker: a lost session is dead, and a new one may replace it.
 
-    connected ──▶ suspended ──▶ connected     the same session; kazoo sees to it
-                      └──▶ lost               this session's ephemeral nodes are gone or will go
-                             └─ reopen() ─▶   another session, which owns nothing yet
+    connected ──▶ suspended ──▶ connected     the same session; kazoo reconnects
+                      └──▶ lost               the session's ephemeral nodes are gone, or will be
+                             └─ reopen() ─▶   a new session, which owns nothing yet
 
-kazoo would go on with a new session by itself after a lost one. A broker must know of it, since PIP-57 asks it to
-look at every node that it had, so a lost client is put away at once and `reopen` makes another.
+kazoo would replace a lost session silently. PIP-57 requires a broker to check every node it had, so the broker must
+know: a lost client is closed at once, and `reopen` creates another.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from evenkeel.model.errors import UnavailableError
 
 CONNECT_TIMEOUT_S = 10.0
 CALL_TIMEOUT_SESSIONS = 2
-"""A call that takes longer than so many session time-outs has no session any more."""
+"""A call that takes longer than this many session time-outs has lost its session."""
 SHORTEST_CALL_TIMEOUT_S = 4.0
-END_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class _BoundedResult(AsyncResult):  # type: ignore[misc]
 
 
 class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Lets no call wait for ever: one that is made while its client is put away would never be answered."""
+    """Gives every call a time-out: a call made while its client is being closed would never return."""
 
     def __init__(self, call_timeout_s: float) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 def connect(hosts: str, session_timeout_s: float) -> KazooClient:
-    """Open a session, or say in one sentence that ZooKeeper does not answer."""
+    """Open a session; UnavailableError if ZooKeeper does not respond."""
     call_timeout_s = max(CALL_TIMEOUT_SESSIONS * session_timeout_s, SHORTEST_CALL_TIMEOUT_S)
     client = KazooClient(hosts, timeout=session_timeout_s, handler=_BoundedHandler(call_timeout_s))
     try:
@@ -55,13 +55,13 @@ def connect(hosts: str, session_timeout_s: float) -> KazooClient:
     except KazooTimeoutError as error:
         client.close()
         raise UnavailableError(
-            f"ZooKeeper at {hosts} did not answer in {CONNECT_TIMEOUT_S:g} s", "check the address and the server"
+            f"ZooKeeper at {hosts} did not respond within {CONNECT_TIMEOUT_S:g} s", "check the address and the server"
         ) from error
     return client
 
 
 class BrokerSession:
-    """A broker's session with one store, and those that follow it; at most one is current."""
+    """A broker's sessions with one store; at most one is open."""
 
     def __init__(self, name: str, hosts: str, session_timeout_s: float, on_lost: Callable[[], None]) -> None:
         self._name = name
@@ -70,10 +70,10 @@ class BrokerSession:
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._client: KazooClient | None = None
-        self._undertakers: list[threading.Thread] = []
+        self._closers: list[threading.Thread] = []
         self._is_closed = True
         self.losses = 0
-        """How many sessions were lost, other than by closing them."""
+        """How many sessions were lost; closed ones do not count."""
 
     @property
     def is_open(self) -> bool:
@@ -81,27 +81,27 @@ class BrokerSession:
 
     @property
     def client(self) -> KazooClient:
-        """The current session; refused while there is none."""
+        """The client of the open session; UnavailableError while there is none."""
         client = self._client
         if client is None:
-            raise UnavailableError(f"{self._name} has no ZooKeeper session now", "wait for it, or restart the broker")
+            raise UnavailableError(f"{self._name} has no ZooKeeper session", "wait, or restart the broker")
         return client
 
     @property
     def session_id(self) -> int:
-        """The session that owns the ephemeral nodes which are made now; 0 while there is none."""
+        """The id of the open session; 0 while there is none."""
         client = self._client
         ids = client.client_id if client is not None else None
         return int(ids[0]) if ids is not None else 0
 
     def open(self) -> None:
-        """Start the first session of a process."""
+        """Open the first session of a process."""
         with self._lock:
             self._is_closed = False
         self.reopen(attempts=1)
 
     def reopen(self, attempts: int) -> None:
-        """Follow a lost session with another; one that does not start is tried again, and the last failure is told."""
+        """Replace a lost session with a new one; after the last attempt, raise its error."""
         for attempt in range(1, attempts + 1):
             try:
                 client = connect(self._hosts, self._session_timeout_s)
@@ -112,46 +112,47 @@ class BrokerSession:
                     raise
 
         def listen(state: KazooState) -> None:
-            # Called on kazoo's thread. From here on nobody gets at the lost client any more, and it is ended at once:
-            # what somebody still asks of it must not happen in a session that nobody knows.
+            # Runs on kazoo's thread. The lost client is detached and closed at once, so that a call still waiting on it
+            # cannot succeed in a session that kazoo opens behind our back.
             with self._lock:
                 if state != KazooState.LOST or self._client is not client:
                     return
                 self._client = None
                 self.losses += 1
-                undertaker = threading.Thread(target=_put_away, args=(client, self._name), daemon=True)
-                self._undertakers = [*(other for other in self._undertakers if other.is_alive()), undertaker]
-            undertaker.start()
+                closer = threading.Thread(target=_close, args=(client, self._name), daemon=True)
+                # Started under the lock: close() joins what it finds here, and only a started thread can be joined.
+                closer.start()
+                self._closers = [*(other for other in self._closers if other.is_alive()), closer]
             self._on_lost()
 
         with self._lock:
-            has_holder = not self._is_closed
-            self._client = client if has_holder else None
-        if not has_holder:
-            _put_away(client, self._name)
-            raise UnavailableError(f"{self._name} ended while it took a new session", "restart it")
+            is_wanted = not self._is_closed
+            self._client = client if is_wanted else None
+        if not is_wanted:
+            _close(client, self._name)
+            raise UnavailableError(f"{self._name} was stopped while it opened a new session", "restart it")
         client.add_listener(listen)
 
     def close(self) -> None:
-        """End the session, which removes all its ephemeral nodes; nothing else is cleaned up."""
+        """Close the session, which removes its ephemeral nodes. Nothing else is cleaned up."""
         with self._lock:
             client, self._client, self._is_closed = self._client, None, True
         if client is not None:
-            _put_away(client, self._name)
-        for undertaker in list(self._undertakers):
-            undertaker.join(END_TIMEOUT_S)
+            _close(client, self._name)
+        for closer in list(self._closers):
+            closer.join(CLOSE_TIMEOUT_S)
 
     def expire(self) -> None:
-        """Let ZooKeeper expire the session, as after a long pause; its holder learns of it from ZooKeeper."""
-        # A second connection that takes the session over and closes it ends it for both.
+        """Make ZooKeeper expire the session, as after a long pause; its owner learns of it from ZooKeeper."""
+        # A second connection with the same session id takes the session over; closing it ends the session.
         twin = KazooClient(self._hosts, timeout=self._session_timeout_s, client_id=self.client.client_id)
         twin.start(timeout=CONNECT_TIMEOUT_S)
-        _put_away(twin, self._name)
+        _close(twin, self._name)
 
 
-def _put_away(client: KazooClient, name: str) -> None:
+def _close(client: KazooClient, name: str) -> None:
     try:
         client.stop()
         client.close()
     except (KazooException, KazooTimeoutError) as error:
-        _log.debug("%s closed its session badly: %r", name, error)
+        _log.debug("%s: closing the session failed: %r", name, error)

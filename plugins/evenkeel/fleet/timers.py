@@ -1,4 +1,4 @@
-"""Work that happens later or beside the caller, on a few threads that end together."""
+"""Background work, now or after a delay, on a small thread pool that stops as a whole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Timers:
-    """Runs functions at once or after a delay; what fails is logged and harms nothing else."""
+    """Runs functions at once or after a delay; a failure is logged and affects nothing else."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="fleet-worker")
@@ -37,7 +37,7 @@ class Timers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Drop what is not yet due and wait for what runs."""
+        """Drop what is not yet due and wait for running functions."""
         with self._wake:
             self._is_stopped = True
             self._due.clear()
@@ -63,7 +63,7 @@ class Timers:
                 self._wake.notify()
 
     def every(self, interval_s: float, function: Callable[[], None]) -> None:
-        """Run a function again and again, an interval after it last ended."""
+        """Run a function repeatedly, an interval after each run ends."""
 
         def run_and_repeat() -> None:
             try:
@@ -89,7 +89,7 @@ class Timers:
         try:
             function(*arguments)
         except (KazooException, KazooTimeoutError, EvenkeelError) as error:
-            # A broker that died meanwhile cannot write; the next event or monitor pass settles the rest.
+            # A broker that died meanwhile cannot write; the next event or monitor pass handles the rest.
             level = logging.DEBUG if self._is_stopped else logging.WARNING
             _log.log(level, "%s did not finish: %s", function.__qualname__, error or type(error).__name__)
         except Exception:

@@ -1,16 +1,15 @@
-"""The traffic of every topic at any time: a daily curve with small noise, the same for the same seed."""
+"""The traffic of every topic at any time: a daily curve with some noise, reproducible by seed."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel.fleet.catalogue import BundleCatalogue
-from evenkeel.fleet.layout import MESSAGE_RATE_PER_BROKER
+from evenkeel.fleet.layout import MESSAGE_RATE_PER_BROKER, BundleCatalogue
 from evenkeel.fleet.settings import FleetSettings
 
 SECONDS_PER_HOUR = 3600.0
@@ -30,7 +29,7 @@ Rates = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TopicLoad:
-    """What one topic carries now."""
+    """The current load of one topic."""
 
     message_rate_in: float
     message_rate_out: float
@@ -40,7 +39,7 @@ class TopicLoad:
 
 @dataclass(frozen=True, slots=True)
 class BundleLoad:
-    """What the topics of one bundle carry now, together."""
+    """The current load of one bundle: the sum over its topics."""
 
     message_rate_in: float = 0.0
     message_rate_out: float = 0.0
@@ -64,7 +63,7 @@ class BundleLoad:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Usage of a broker's resource against its limit, in Pulsar's unit."""
+    """Usage and limit of one of a broker's resources, in Pulsar's unit."""
 
     usage: float
     limit: float
@@ -76,7 +75,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class BrokerUsage:
-    """The five resources of a broker, and the load that they carry."""
+    """The five resources of a broker, and its load."""
 
     cpu: Resource
     memory: Resource
@@ -87,12 +86,12 @@ class BrokerUsage:
 
     @property
     def highest_share(self) -> float:
-        """The largest used share of cpu, direct memory and bandwidth, as Pulsar computes it."""
+        """The highest utilisation of cpu, direct memory and bandwidth, as Pulsar computes it."""
         return max(r.percent for r in (self.cpu, self.direct_memory, self.bandwidth_in, self.bandwidth_out)) / 100.0
 
 
 class TrafficModel:
-    """Answers what topics, bundles and brokers carry now."""
+    """Computes the current load of topics, bundles and brokers."""
 
     def __init__(self, settings: FleetSettings, catalogue: BundleCatalogue, clock: Callable[[], float]) -> None:
         self._settings = settings
@@ -109,13 +108,13 @@ class TrafficModel:
         self._computed_for: tuple[int, int] | None = None
 
     def bundle_loads(self) -> dict[str, BundleLoad]:
-        """The load of every bundle now."""
+        """Return the current load of every bundle."""
         with self._lock:
             self._refresh()
             return self._bundle_loads
 
     def topic_loads(self, indexes: Iterable[int]) -> list[TopicLoad]:
-        """The load of some topics now, by their index in the catalogue."""
+        """Return the current load of topics, given by their index in the catalogue."""
         with self._lock:
             self._refresh()
             rates = self._rates
@@ -128,13 +127,14 @@ class TrafficModel:
         return loads
 
     def broker_usage(self, broker_id: str, bundles: Iterable[str]) -> BrokerUsage:
-        """What a broker uses when it owns some bundles; cpu follows the message rate."""
+        """Return the resource usage of a broker that owns these bundles; cpu follows the message rate."""
         loads = self.bundle_loads()
-        load = sum((loads[bundle] for bundle in bundles if bundle in loads), BundleLoad())
+        owned = [bundle for bundle in bundles if bundle in loads]
+        load = sum((loads[bundle] for bundle in owned), BundleLoad())
         capacity = self._capacity_factor(broker_id)
         cpu_limit = 100.0 * CORES_PER_BROKER * capacity
         full_rate = MESSAGE_RATE_PER_BROKER * capacity / self._settings.mean_cpu_share
-        cpu_share = IDLE_CPU_SHARE + load.message_rate_in / full_rate
+        cpu_share = IDLE_CPU_SHARE + self._costly_rate(loads, owned, load) / full_rate
         sessions = load.producers + load.consumers
         nic = NIC_KBIT_PER_S * capacity
         return BrokerUsage(
@@ -146,8 +146,15 @@ class TrafficModel:
             load=load,
         )
 
+    def _costly_rate(self, loads: Mapping[str, BundleLoad], owned: Iterable[str], load: BundleLoad) -> float:
+        """The messages in, each counted by what it costs."""
+        costs = self._settings.cpu_costs
+        if not costs:
+            return load.message_rate_in
+        return sum(loads[bundle].message_rate_in * costs.get(bundle.rpartition("/")[0], 1.0) for bundle in owned)
+
     def has_clients(self, bundle: str) -> bool:
-        """Whether somebody produces to or consumes from a bundle."""
+        """Whether a bundle has producers or subscriptions."""
         return any(topic.producers or topic.subscriptions for topic in self._catalogue.topics_of(bundle))
 
     def _capacity_factor(self, broker_id: str) -> float:
@@ -160,7 +167,7 @@ class TrafficModel:
         wanted = (step, self._catalogue.generation)
         if self._computed_for == wanted:
             return
-        # The curve moves in the same steps as the noise, so that all figures of a step agree.
+        # The curve moves in the same steps as the noise, so that all figures within a step agree.
         hours = step * self._settings.traffic_step_s / SECONDS_PER_HOUR % HOURS_PER_DAY
         curve = 1.0 + DAILY_SWING * np.cos((hours - self._peak_hour) * (2.0 * np.pi / HOURS_PER_DAY))
         noise = np.random.default_rng([self._settings.seed, step]).normal(1.0, NOISE_SIGMA, len(self._rate_in))

@@ -1,36 +1,66 @@
-"""The gate between a plan and its approval."""
+"""The gate between a plan and its approval.
+
+It looks at the plan's own tables, which are small, beside the loads of its snapshot, which this process or Spark holds.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from evenkeel import __version__
-from evenkeel.gates.frames import JudgedPlan, SnapshotFrames, frame_of, rows_of
-from evenkeel.gates.hard_rules import PlacedLoads
-from evenkeel.gates.loads import bundle_loads
-from evenkeel.gates.validation import UNJUDGED, run_suite
+from evenkeel.adapters.lake.store import to_arrow
+from evenkeel.gates.expected_checks import expect_of_plan
+from evenkeel.gates.plan_rules import NO_WORSE
+from evenkeel.gates.suites import UNJUDGED, judge_tables
+from evenkeel.model.bundles import is_system_namespace
 from evenkeel.model.errors import InputError
-from evenkeel.model.load import Resource
-from evenkeel.model.moments import format_time
-from evenkeel.model.plan import BY_HAND_STRATEGIES, BrokerBalance, Plan, Step, StepKind
+from evenkeel.model.load import RESOURCES
+from evenkeel.model.plan import BY_HAND_STRATEGIES, BrokerBalance, Plan, Rejection, Step, StepKind
 from evenkeel.model.policies import Policies
 from evenkeel.model.settings import Settings
-from evenkeel.model.snapshot import Broker, BrokerState, PolicyDocument
+from evenkeel.model.snapshot import Broker, BrokerState
 from evenkeel.model.tables import column
-from evenkeel.model.verdict import Check, Severity, Verdict
-from evenkeel.planning.horizon import horizon_hours
+from evenkeel.model.timestamps import format_time
+from evenkeel.model.verdict import Check, Severity, Subject, Verdict
+from evenkeel.planning.problem.loads import horizon_hours
+from evenkeel.planning.splitting.cuts import Cut
+from evenkeel.planning.verifier.units import GOALS, Violation, parents_of
+from evenkeel.planning.verifier.verifier import find_violations
+from evenkeel_spark.cluster_loads import RESOURCE_COLUMNS, BundlesAtStake, ClusterLoads, as_columns, boundaries_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+JudgeSuite = Callable[[str, Mapping[str, Any], Mapping[str, Any]], list[Check]]
 
-    from evenkeel.planning.rules.verifier import Violation
 
-_ID_CHARACTERS = 12
-NO_WORSE = "plan_is_no_worse_than_before"
+class JudgedPlan(Protocol):
+    """A plan with its tables, however it was stored."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def plan_id(self) -> str: ...
+
+    @property
+    def steps(self) -> Sequence[Step]: ...
+
+    @property
+    def rejections(self) -> Sequence[Rejection]: ...
+
+    @property
+    def brokers(self) -> Sequence[BrokerBalance]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSnapshot:
+    """The snapshot of a plan: brokers, policies, and the loads that the plan was made for."""
+
+    brokers: Sequence[Broker]
+    policies: Policies
+    loads: ClusterLoads
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +104,77 @@ class ViolationRow:
     detail: str = column("the breach in words")
 
 
-def judge_plan(spark: SparkSession, stored: JudgedPlan, frames: SnapshotFrames, settings: Settings) -> Verdict:
+def judge_plan(
+    stored: JudgedPlan,
+    snapshot: JudgedSnapshot,
+    settings: Settings,
+    judge_suite: JudgeSuite = judge_tables,
+) -> Verdict:
     """Say whether a plan keeps every hard rule and budget, fits its snapshot and makes nothing worse."""
-    brokers = rows_of(Broker, frames.brokers)
-    policies = Policies.from_documents(rows_of(PolicyDocument, frames.policies))
-    hours = horizon_hours(_moment_of(stored.plan.snapshot_id), settings.plan_expires_after_s)
-    loads = bundle_loads(frames, brokers, hours, settings)
-    placed = PlacedLoads.collect(loads, frames.topics, stored.steps, policies)
-    violations = placed.find_violations(stored.steps, brokers, policies, settings)
+    placed = PlacedLoads.collect(snapshot, stored.steps)
+    violations = placed.find_violations(stored.steps, snapshot, settings)
     is_by_hand = stored.plan.strategy in BY_HAND_STRATEGIES
-    datasets = {
-        "plan": frame_of(spark, PlanRow, [_plan_row(stored.plan, stored.steps)]),
-        "plan_violations": frame_of(spark, ViolationRow, _violation_rows(violations, is_by_hand)),
-        "plan_steps": frame_of(spark, StepRow, _step_rows(stored.steps, placed)),
-        "plan_brokers": frame_of(spark, BalanceRow, _balance_rows(stored.brokers, stored.steps, placed)),
+    tables = {
+        "plan": to_arrow(PlanRow, [_plan_row(stored.plan, stored.steps)]),
+        "plan_violations": to_arrow(ViolationRow, _violation_rows(violations, is_by_hand)),
+        "plan_steps": to_arrow(StepRow, _step_rows(stored.steps, placed)),
+        "plan_brokers": to_arrow(BalanceRow, _balance_rows(stored.brokers, stored.steps, placed)),
     }
-    parameters = settings.to_json() | {"may_rise": _has_to_move(stored, brokers)}
-    checks = [check for name, rows in datasets.items() for check in run_suite(name, rows, parameters)]
+    parameters = settings.to_json() | {"may_rise": _has_to_move(stored, snapshot.brokers)}
+    suites = expect_of_plan(stored.plan.strategy).suites
+    checks = [check for suite in suites for check in judge_suite(suite, tables, parameters)]
     if is_by_hand:
         checks = list(map(_leave_to_the_person, checks))
-    return Verdict(f"plan {stored.plan_id[:_ID_CHARACTERS]}", tuple(checks), __version__)
+    return Verdict(Subject.PLAN, stored.plan_id, suites, tuple(checks), __version__)
+
+
+def plan_hours(plan: Plan, settings: Settings) -> tuple[int, ...]:
+    """The hours of the week that a plan has to hold for."""
+    return horizon_hours(_moment_of(plan.snapshot_id), settings.plan_expires_after_s)
+
+
+class PlacedLoads:
+    """The load of a snapshot as the verifier sees it: bundles at stake one by one, and the load of the others."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], cuts: Mapping[str, Cut]) -> None:
+        self._rows, self._cuts = rows, cuts
+        self._by_bundle = {row["bundle"]: row for row in rows}
+        self._used: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            if not is_system_namespace(row["namespace"]):
+                for resource, name in zip(RESOURCES, RESOURCE_COLUMNS, strict=True):
+                    self._used[row["owner"], str(resource)] += row[name]
+
+    @classmethod
+    def collect(cls, snapshot: JudgedSnapshot, steps: Sequence[Step]) -> PlacedLoads:
+        """What matters for these steps, and where the topics say that its splits would cut."""
+        placed = snapshot.loads.placed(BundlesAtStake.of(steps, snapshot.policies))
+        return cls(placed, snapshot.loads.find_cuts(boundaries_of(steps)))
+
+    def knows(self, bundle: str) -> bool:
+        return bundle in self._by_bundle
+
+    def owner_of(self, bundle: str) -> str | None:
+        """The owner of a bundle at stake; None where it has none, or the snapshot does not know it."""
+        row = self._by_bundle.get(bundle)
+        return None if row is None else row["owner"]
+
+    def used(self, broker_id: str, resource: str) -> int:
+        """The load of a broker's bundles, without those that are never planned."""
+        return self._used[broker_id, resource]
+
+    def find_violations(self, steps: Sequence[Step], snapshot: JudgedSnapshot, settings: Settings) -> list[Violation]:
+        """Every hard rule that the steps break."""
+        bundles = as_columns(self._rows)
+        return find_violations(steps, snapshot.brokers, bundles, snapshot.policies, settings, self._cuts)
 
 
 def _has_to_move(stored: JudgedPlan, brokers: Sequence[Broker]) -> bool:
     """Whether the plan empties brokers or repairs rules, which may cost balance."""
     emptied = {b.broker_id for b in brokers if b.state in (BrokerState.STOPPING, BrokerState.INACTIVE)}
     violations = stored.plan.violations
-    return any(s.source in emptied for s in stored.steps) or violations.get("before") != violations.get("after")
+    repairs = violations is not None and violations.before != violations.after
+    return repairs or any(step.source in emptied for step in stored.steps)
 
 
 def _plan_row(plan: Plan, steps: Sequence[Step]) -> PlanRow:
@@ -124,16 +198,12 @@ def _leave_to_the_person(check: Check) -> Check:
 
 
 def _violation_rows(violations: Sequence[Violation], is_by_hand: bool) -> Iterator[ViolationRow]:
-    from evenkeel.planning.rules.violation import GOALS
-
     hard = [violation for violation in violations if not (is_by_hand and violation.rule in GOALS)]
     for place, violation in enumerate(hard):
         yield ViolationRow(place, violation.order, violation.detail)
 
 
 def _step_rows(steps: Sequence[Step], placed: PlacedLoads) -> Iterator[StepRow]:
-    from evenkeel.planning.rules.units import parents_of
-
     parents = parents_of(steps)
     for step in steps:
         # A child of the plan's own splits begins where its parent is.
@@ -148,16 +218,10 @@ def _balance_rows(
     moved: Counter[tuple[str | None, str]] = Counter()
     for step in steps:
         # Splits leave the load where it is; what an unload lets go of, Pulsar places.
-        for resource, load in _loads_of(step) if step.kind != StepKind.SPLIT else ():
+        for resource, load in zip(RESOURCES, step.load, strict=True) if step.kind != StepKind.SPLIT else ():
             moved[step.source, resource] -= load
             moved[step.destination, resource] += load
     for row in balances:
         used_by_steps = row.used_before + moved[row.broker_id, row.resource]
         used_in_snapshot = placed.used(row.broker_id, row.resource)
         yield BalanceRow(**asdict(row), used_in_snapshot=used_in_snapshot, used_by_steps=used_by_steps)
-
-
-def _loads_of(step: Step) -> Iterator[tuple[str, int]]:
-    yield str(Resource.CPU), step.cpu_millipercent
-    yield str(Resource.BANDWIDTH_IN), step.throughput_in_bytes_per_s
-    yield str(Resource.BANDWIDTH_OUT), step.throughput_out_bytes_per_s

@@ -1,1 +1,1 @@
-"""Frozen values, codecs and digests that every other room speaks in; standard library only."""
+"""Frozen values, codecs and digests that every other package uses; standard library only."""

@@ -1,32 +1,33 @@
-"""Brokers as KIP-343 sees them: the states that a decider holds for them, and which incarnation it believes.
+"""Brokers as KIP-343 sees them: the states that a decider keeps for them, and which incarnation it accepts.
 
-Evenkeel is the decider. A broker's load reports are its heartbeats. Its *target* is what it, or its operator, wants it
-to be: Active, or Stopping while it is under `draining/` or shuts down. Its *current* state is what the decider makes of
-it; the table below is the whole of it, and `NEXT_STATE` is the table.
+Evenkeel is the decider. A broker's load reports are its heartbeats. Its *target* is what it or its operator wants:
+Active, or Stopping while it is under `draining/` or shuts down. Its *current* state is what the decider concludes, by
+the table below, which is `NEXT_STATE`.
 
     current   │ registered  reported,     reported,        marked    unmarked  overdue   unregistered
               │ anew        wants Active  wants Stopping   to stop
     ──────────┼──────────────────────────────────────────────────────────────────────────────────────
     Initial   │ Initial     Active        Stopping         Stopping  Initial   Inactive  Inactive
     Active    │ Initial     Active        Stopping         Stopping  Active    Inactive  Inactive
-    Inactive  │ Initial     Active        Stopping         Inactive  Inactive  Inactive  Inactive
+    Inactive  │ Initial     Active        Stopping         Stopping  Inactive  Inactive  Inactive
     Stopping  │ Initial     Active        Stopping         Stopping  Initial   Inactive  Inactive
 
-Only a report makes a broker Active: one whose mark is taken away is Initial until it reports. A silent broker is
-Inactive whatever it wants, so that nobody waits for it.
+Only a report makes a broker Active: after its mark is removed, it is Initial until it reports. A silent broker is
+Inactive, so that nobody waits for it, unless it is marked: a sick broker is what people drain, and it needs no report
+to be emptied.
 
     state      receives bundles   serves what it has
     Initial    no                 yes
     Active     yes                yes
-    Inactive   no                 finishes what it has, if it lives at all
+    Inactive   no                 finishes what it has, if it runs at all
     Stopping   no                 yes, until it is emptied
 
-There are two time-outs. The decider's is the shorter one: a broker that cannot report is declared Inactive before it
-fences itself, that is, before it refuses what is new and only finishes what it has. Otherwise bundles would be sent to
-a broker that refuses them.
+There are two timeouts. The decider's is the shorter one: a broker that cannot report is declared Inactive before it
+fences itself and accepts nothing new. Otherwise bundles would be sent to a broker that refuses them.
 
-An incarnation is the czxid of the registration node, so a later one is larger. One that is older than one seen is an
-old process, or an old copy of ZooKeeper, and is never accepted; a newer one voids whatever was decided for the old.
+An incarnation is the change (zxid) by which the broker registered, so a later one is larger. One older than the newest
+seen comes from an old process or an old copy of ZooKeeper, and is never accepted. A newer one voids decisions about the
+old one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ INITIAL, ACTIVE, INACTIVE, STOPPING = (
 
 
 class BrokerEvent(StrEnum):
-    """What a decider learns of a broker."""
+    """What a decider learns about a broker."""
 
     REGISTERED = "registered anew"
     REPORTED_ACTIVE = "reported, wants Active"
@@ -62,15 +63,13 @@ class BrokerEvent(StrEnum):
 _ROWS: Final = {
     INITIAL: (INITIAL, ACTIVE, STOPPING, STOPPING, INITIAL, INACTIVE, INACTIVE),
     ACTIVE: (INITIAL, ACTIVE, STOPPING, STOPPING, ACTIVE, INACTIVE, INACTIVE),
-    INACTIVE: (INITIAL, ACTIVE, STOPPING, INACTIVE, INACTIVE, INACTIVE, INACTIVE),
+    INACTIVE: (INITIAL, ACTIVE, STOPPING, STOPPING, INACTIVE, INACTIVE, INACTIVE),
     STOPPING: (INITIAL, ACTIVE, STOPPING, STOPPING, INITIAL, INACTIVE, INACTIVE),
 }
 NEXT_STATE: Final[Mapping[tuple[BrokerState, BrokerEvent], BrokerState]] = {
     (current, event): target for current, row in _ROWS.items() for event, target in zip(BrokerEvent, row, strict=True)
 }
 """The table of the module's docstring: current state and event → next state."""
-
-RECEIVING_STATES: Final = frozenset({ACTIVE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +90,17 @@ class HeartbeatTimeouts:
             )
 
     def is_overdue(self, report_age_s: float) -> bool:
-        """Whether the decider waits no longer; a report from far ahead comes from a broken clock and is none."""
+        """Whether the decider stops waiting; a report from the future comes from a broken clock and does not count."""
         return abs(report_age_s) > self.decider_s
 
     def is_fenced(self, report_age_s: float) -> bool:
-        """Whether the broker itself takes nothing new any more."""
+        """Whether the broker itself accepts nothing new."""
         return report_age_s > self.broker_s
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSighting:
-    """What can be seen of a broker at one moment."""
+    """What is known about a broker at one moment."""
 
     is_registered: bool
     report_age_s: float | None
@@ -113,7 +112,7 @@ class BrokerSighting:
         return STOPPING if self.is_marked else ACTIVE
 
     def events(self, timeouts: HeartbeatTimeouts) -> tuple[BrokerEvent, ...]:
-        """How a decider that knew nothing would have learned of it."""
+        """The events by which a decider that starts from nothing would learn this."""
         if not self.is_registered:
             return (BrokerEvent.UNREGISTERED,)
         learned = [BrokerEvent.REGISTERED]
@@ -138,7 +137,7 @@ def judge(sighting: BrokerSighting, timeouts: HeartbeatTimeouts) -> BrokerState:
 
 
 def admit_incarnations(seen: Mapping[str, int], registered: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The newest incarnation of every broker ever seen; an old one, or two brokers under one id, are refused."""
+    """The newest incarnation of every broker; an older one, or two brokers with one id, are refused."""
     newest, present = dict(seen), dict[str, int]()
     for broker_id, incarnation in registered:
         if present.setdefault(broker_id, incarnation) != incarnation:
@@ -147,14 +146,14 @@ def admit_incarnations(seen: Mapping[str, int], registered: Iterable[tuple[str, 
             raise RefusedError(
                 f"broker {broker_id} is registered as incarnation {incarnation}, but {newest[broker_id]} was seen "
                 "before",
-                "see that no old process of it runs, and that ZooKeeper was not set back to an older state",
+                "check that no old process of it is running, and that ZooKeeper was not restored from a backup",
             )
         newest[broker_id] = incarnation
     return newest
 
 
 def two_brokers_error(broker_id: str) -> RefusedError:
-    """Two processes use one id, so that nobody can say which of them a step would reach."""
+    """The error for two processes with one id: a step could reach either of them."""
     return RefusedError(
         f"two brokers are registered or own bundles under the id {broker_id}",
         "stop one of them, or give each its own advertised address",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import show
 
 RING_END = 0xFFFFFFFF
 _RANGE = re.compile(r"0x([0-9a-f]{8})_0x([0-9a-f]{8})")
@@ -16,7 +17,7 @@ _NAME = re.compile(r"[-=:.\w]+")
 
 @dataclass(frozen=True, slots=True, order=True)
 class BundleRange:
-    """A part of the ring: lower bound inclusive, upper exclusive, except that the ring's end is inclusive."""
+    """A range of the ring: lower bound inclusive, upper bound exclusive except at the end of the ring."""
 
     lower: int
     upper: int
@@ -24,8 +25,8 @@ class BundleRange:
     def __post_init__(self) -> None:
         if not 0 <= self.lower < self.upper <= RING_END:
             raise InputError(
-                f"the range {self.lower:#010x}_{self.upper:#010x} is empty or leaves the ring",
-                "name a range between 0x00000000 and 0xffffffff",
+                f"the range {self.lower:#010x}_{self.upper:#010x} is empty or outside the ring",
+                "choose a range between 0x00000000 and 0xffffffff",
             )
 
     @classmethod
@@ -33,8 +34,8 @@ class BundleRange:
         match = _RANGE.fullmatch(text)
         if match is None:
             raise InputError(
-                f"{text!r} is not a bundle range",
-                "write it as Pulsar does, such as 0x00000000_0x40000000, in lower case",
+                f"{show(text)} is not a bundle range",
+                "write it like 0x00000000_0x40000000, in lower case",
             )
         return cls(int(match[1], 16), int(match[2], 16))
 
@@ -47,13 +48,13 @@ class BundleRange:
         return self.lower <= topic_hash < self.upper or topic_hash == self.upper == RING_END
 
     def split_at(self, boundary: int) -> tuple[BundleRange, BundleRange]:
-        """The two adjacent children that a split at a boundary strictly inside leaves behind."""
+        """The two adjacent halves after a split at a boundary strictly inside."""
         return BundleRange(self.lower, boundary), BundleRange(boundary, self.upper)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class BundleName:
-    """Pulsar's name of a bundle: tenant, local namespace and range."""
+    """A bundle's name: tenant, local namespace and range."""
 
     tenant: str
     local_namespace: str
@@ -63,12 +64,12 @@ class BundleName:
     def parse(cls, text: str) -> BundleName:
         parts = text.split("/")
         if len(parts) != 3 or not all(_NAME.fullmatch(part) for part in parts[:2]):
-            raise InputError(f"{text!r} is not a bundle", "write it as tenant/namespace/0x00000000_0x40000000")
+            raise InputError(f"{show(text)} is not a bundle", "write it as tenant/namespace/0x00000000_0x40000000")
         return cls(parts[0], parts[1], BundleRange.parse(parts[2]))
 
     @property
     def namespace(self) -> str:
-        """The namespace as Pulsar writes it, tenant included."""
+        """The namespace with its tenant, as Pulsar writes it."""
         return f"{self.tenant}/{self.local_namespace}"
 
     def __str__(self) -> str:
@@ -76,12 +77,12 @@ class BundleName:
 
 
 def ranges_between(boundaries: Iterable[int]) -> list[BundleRange]:
-    """The ranges that a namespace's list of boundaries cuts the ring into."""
+    """The ranges between a namespace's boundaries."""
     return [BundleRange(lower, upper) for lower, upper in pairwise(boundaries)]
 
 
 def find_ring_fault(ranges: Iterable[BundleRange]) -> str | None:
-    """Say where ranges leave a gap in the ring or overlap; None where they tile it."""
+    """Where ranges overlap or leave a gap in the ring; None if they tile it."""
     end = 0
     for part in sorted(ranges):
         if part.lower > end:
@@ -93,12 +94,17 @@ def find_ring_fault(ranges: Iterable[BundleRange]) -> str | None:
 
 
 def tenant_of(bundle: str) -> str:
-    """The tenant whose bundle, or namespace, this is the name of."""
+    """The tenant in the name of a bundle or a namespace."""
     return bundle.partition("/")[0]
 
 
 def is_system_namespace(namespace: str) -> bool:
-    """Whether Pulsar pins a namespace to its place: heartbeat, SLA monitor and pulsar/system are never planned."""
+    """Whether Pulsar pins a namespace to its brokers: heartbeat, SLA monitor and pulsar/system are never planned."""
     tenant, _, local = namespace.partition("/")
     is_heartbeat = tenant == "pulsar" and ":" in local
     return is_heartbeat or tenant == "sla-monitor" or namespace == "pulsar/system"
+
+
+def is_v1_namespace(namespace: str) -> bool:
+    """Whether a namespace has the old form tenant/cluster/namespace, which 5.0 removes; such ones are never planned."""
+    return namespace.count("/") > 1

@@ -1,4 +1,4 @@
-"""One spelling for every value, so that equal content has equal bytes and an equal digest."""
+"""Canonical JSON and digests: equal content has equal bytes, and so an equal id."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import hashlib
 import json
 from typing import Any
 
+SHORT_ID_LENGTH = 12
+
 
 def canonical_json(value: Any) -> bytes:
-    """Encode a JSON value in its only spelling: sorted keys, no spaces, UTF-8, no NaN."""
+    """Encode a JSON value canonically: sorted keys, no spaces, UTF-8, no NaN."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
@@ -21,3 +23,8 @@ def sha256_hex(data: bytes) -> str:
 def digest(value: Any) -> str:
     """The SHA-256 of a JSON value in canonical form."""
     return sha256_hex(canonical_json(value))
+
+
+def short_id(identifier: str) -> str:
+    """The beginning of a digest: what messages show, and enough to name a plan or a run on the command line."""
+    return identifier[:SHORT_ID_LENGTH]

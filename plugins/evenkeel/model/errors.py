@@ -1,20 +1,21 @@
 """Every error that Evenkeel raises on purpose.
 
-EvenkeelError            something a user has to know, with what to do about it
-├── InputError           an outside document is not what it claims to be
-├── UnavailableError     an outside system did not answer; trying again may help
-│   └── NotDoneError     a write got lost, and surely did not happen; it may be made again once it is proved anew
-├── RefusedError         a guard said no; trying again without a change will not help
+EvenkeelError            a failure that the user has to know about, with what to do
+├── InputError           a document or argument is not what it should be
+├── UnavailableError     an outside system did not respond; a retry may help
+│   └── NotDoneError     a write was lost and certainly did not happen; it may be repeated after new checks
+├── RefusedError         a guard refused; a retry without a change does not help
 │   └── FencedOutError   another writer took over; this one must not write again
-└── RunStoppedError      a run stopped the line; it can be resumed once the cause is understood
-    └── SessionLostError the session ended, and with it all that was known; only a new one may go on
+└── RunStoppedError      a run stopped; it can be resumed once the cause is known
+    ├── UnconfirmedError a write was sent and no answer came; it may have happened or not
+    └── SessionLostError the session ended and everything cached with it; only a new session may continue
 """
 
 from __future__ import annotations
 
 
 class EvenkeelError(Exception):
-    """A failure stated as one sentence: what is wrong, and what to do about it."""
+    """A failure in one sentence: what is wrong, and what to do about it."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}: {remedy}")
@@ -22,20 +23,20 @@ class EvenkeelError(Exception):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        # Exceptions cross process borders (Spark workers, Airflow tasks) by pickle, which replays args.
+        # Exceptions cross process boundaries (Spark workers, Airflow tasks) by pickle, which replays args.
         return type(self), (self.cause, self.remedy)
 
 
 class InputError(EvenkeelError):
-    """An outside document is not what it claims to be."""
+    """A document or argument is not what it should be."""
 
 
 class UnavailableError(EvenkeelError):
-    """An outside system did not answer in time."""
+    """An outside system did not respond in time."""
 
 
 class NotDoneError(UnavailableError):
-    """A write got lost on its way, and surely did not happen."""
+    """A write was lost and certainly did not happen."""
 
 
 class RefusedError(EvenkeelError):
@@ -47,7 +48,11 @@ class FencedOutError(RefusedError):
 
 
 class RunStoppedError(EvenkeelError):
-    """A run stopped before its end."""
+    """A run stopped before it was done."""
+
+
+class UnconfirmedError(RunStoppedError):
+    """A write was sent and no answer came: it may have happened or not."""
 
 
 class SessionLostError(RunStoppedError):
@@ -55,5 +60,5 @@ class SessionLostError(RunStoppedError):
 
 
 def is_of_one_step(error: EvenkeelError) -> bool:
-    """Whether an error speaks of one step alone, so that a run may skip it, or try it once more, and go on."""
+    """Whether an error concerns one step only, so that a run may skip or retry the step and continue."""
     return isinstance(error, RefusedError | NotDoneError) and not isinstance(error, FencedOutError)

@@ -1,8 +1,7 @@
 """Load in integer units, so that sums are the same in any order and on any number of machines.
 
-A rate is kept in whole bytes per second or thousandths of a message per second, cpu in thousandths of a
-percent of a core. Limits are converted to the same units. An unknown limit is 0 and takes that resource of
-that broker out of the planning, not the broker.
+Rates are whole bytes per second or thousandths of a message per second, CPU is thousandths of a percent of a core.
+Limits use the same units. An unknown limit is 0: planning ignores that resource of that broker, not the broker.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ MILLI = 1000
 # A message that costs as much cpu as the average one.
 AVERAGE_WEIGHT_MILLIS = 1000
 HIGHEST_WEIGHT_MILLIS = 1_000_000
+# What a column of integers holds.
+HIGHEST_FIGURE = 2**63 - 1
 
 
 class Resource(StrEnum):
@@ -36,7 +37,7 @@ RESOURCES: tuple[Resource, ...] = tuple(Resource)
 
 @dataclass(frozen=True, slots=True)
 class BundleProfile:
-    """A row of the table `bundle_profiles`: a bundle as it is now, and its load over time in integer units."""
+    """A row of the table `bundle_profiles`: a bundle now, and its load over time in integer units."""
 
     namespace: str = column("namespace with its tenant")
     bundle: str = column("Pulsar's name of the bundle")
@@ -77,11 +78,11 @@ class HourlyPeak:
 
 @dataclass(frozen=True, slots=True)
 class CpuCalibration:
-    """A row of the table `cpu_calibration`: what realised moves taught about the cpu that messages cost."""
+    """A row of the table `cpu_calibration`: the CPU cost of messages, learned from realised moves."""
 
     key: str = column("namespace with its tenant, or a bundle, whose own row goes before that of its namespace")
     weight_millis: int = column("cpu of a message against the average one of its broker, thousandths")
-    samples: int = column("moves that the weight was learnt from")
+    samples: int = column("brokers and hours that the weight was learnt from")
     updated_at: datetime = column("when the weight was last learnt")
 
     def __post_init__(self) -> None:
@@ -93,10 +94,26 @@ class CpuCalibration:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOverTime:
+    """A row of the table `hand_over_times`: how long a moved bundle is without an owner, learnt from runs."""
+
+    kind: str = column("transfer or unload")
+    hand_over_ms: int = column("expected time from the disconnect until the new owner serves, milliseconds")
+    samples: int = column("settled steps that the time was learnt from")
+    updated_at: datetime = column("when the time was last learnt")
+
+    def __post_init__(self) -> None:
+        if self.hand_over_ms < 1:
+            raise InputError(
+                f"the hand-over time {self.hand_over_ms} ms of a {self.kind} is not positive", "learn again"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class SplitCandidate:
     """A row of the table `split_candidates`: a bundle that met a condition of PIP-192 long enough, and its best cut.
 
-    The planner adds bundles that may be too big for any broker; they have no hits, and the rank 0.
+    The planner adds bundles that may be too big for any broker; they have no hits and rank 0.
     """
 
     namespace: str = column("namespace with its tenant")
@@ -116,6 +133,18 @@ class SplitCandidate:
     lower_msg_rate_ppb: int = column("part of the messages that the lower child gets, parts per billion")
     lower_throughput_in_ppb: int = column("part of the bytes in that the lower child gets, parts per billion")
     lower_throughput_out_ppb: int = column("part of the bytes out that the lower child gets, parts per billion")
+
+
+def whole(figure: float | None) -> int:
+    """The nearest integer, halves upwards; 0 for an unknown, negative or not finite figure, or one beyond 64 bits.
+
+    The column form for Spark is `evenkeel_spark.transforms.columns.whole`.
+    """
+    if figure is None or not 0 <= figure <= HIGHEST_FIGURE:
+        return 0
+    below = math.floor(figure)
+    # Adding a half before rounding down would itself round, close below a half and for large figures.
+    return below + (figure - below >= 0.5)
 
 
 def limit_units(resource: Resource, limit: float | None) -> int:

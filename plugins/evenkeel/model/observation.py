@@ -1,4 +1,4 @@
-"""What the writer sees of a bundle at one moment, and what it is about to do to it."""
+"""What the writer reads about a bundle, and what it is about to write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
 
 @dataclass(frozen=True, slots=True)
 class BundleView:
-    """A bundle's ownership as read once; its versions make a later write conditional on this very reading."""
+    """A bundle's ownership as read once; its versions make a later write conditional on this reading."""
 
     bundle: str
     state: ServiceUnitState
@@ -26,7 +26,7 @@ class BundleView:
 
 @dataclass(frozen=True, slots=True)
 class StepStart:
-    """A step that every proof holds for: the reading that proved it, the record to write, and its journal entry."""
+    """A step that passed every check: the reading it is based on, the record to write, and its journal entry."""
 
     step: Step
     view: BundleView

@@ -1,7 +1,7 @@
 """A plan: the difference between two placements as ordered steps, and the document that a person approves.
 
-The plan id is the SHA-256 of `plan.json` in canonical form. That document names the digests of the steps and
-of the rejections, so approving the id approves every byte of them.
+The plan id is the SHA-256 of `plan.json` in canonical form. That document has the digests of the steps and the
+rejections, so approving the id approves every byte of them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,27 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json, digest, sha256_hex
-from evenkeel.model.moments import format_time, parse_time
+from evenkeel.model.figures import (
+    Balance,
+    Bounds,
+    CurvePoint,
+    Disruption,
+    Gap,
+    PoolFigures,
+    StepCounts,
+    StrategyReplay,
+    Violations,
+)
+from evenkeel.model.outside_json import check_schema_version, decoding, read_record
+from evenkeel.model.policies import PolicyVersion
 from evenkeel.model.tables import column
+from evenkeel.model.timestamps import format_time
 
-PLAN_SCHEMA_VERSION = 2
+PLAN_SCHEMA_VERSION = 3
 MANUAL, ROLLBACK = "manual", "rollback"
 BY_HAND_STRATEGIES = frozenset({MANUAL, ROLLBACK})
-"""Strategies of plans whose steps a person chose, not a planner."""
+"""The strategies of plans whose steps a person chose, not a planner."""
 
 
 class StepKind(StrEnum):
@@ -54,10 +66,20 @@ class Step:
     reason: str = column("why this bundle, and why there")
     split_boundary: int | None = column("hash at which a split cuts the range; null for other steps", None)
 
+    @property
+    def load(self) -> tuple[int, int, int]:
+        """The load that moves with the bundle, in the order of `RESOURCES`."""
+        return self.cpu_millipercent, self.throughput_in_bytes_per_s, self.throughput_out_bytes_per_s
+
+    @property
+    def moved_bytes_per_s(self) -> int:
+        """The traffic in and out that moves with the bundle."""
+        return self.throughput_in_bytes_per_s + self.throughput_out_bytes_per_s
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row of `rejections.parquet`: something that was not done, and the rule that refused it."""
+    """A row of `rejections.parquet`: something that is not done, and the rule that refused it."""
 
     pool: str = column("pool in which the rule spoke")
     scope: str = column("what the rule spoke about: bundle, broker, pool or plan")
@@ -83,9 +105,16 @@ class BrokerBalance:
 PLAN_TABLES: Mapping[str, type] = {"steps": Step, "rejections": Rejection, "brokers": BrokerBalance}
 
 
+_EMPTY_IF_ABSENT = ("bounds", "gap", "violations")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The content of `plan.json`; every field is part of what is approved."""
+    """The content of `plan.json`; every field is part of what is approved.
+
+    `bounds`, `gap` and `violations` are None where a person chose the steps, because nothing was searched.
+    `anti_affinity` has the group of each namespace that is in one.
+    """
 
     cluster: str
     load_manager: str
@@ -95,29 +124,34 @@ class Plan:
     strategy: str
     strategy_version: int
     settings: Mapping[str, Any]
-    policy_versions: Mapping[str, int | None]
+    policy_versions: Mapping[str, PolicyVersion | None]
+    anti_affinity: Mapping[str, str]
     expires_at: datetime
-    step_counts: Mapping[str, int]
+    step_counts: StepCounts
     steps_sha256: str
     rejections_sha256: str
     brokers_sha256: str
     inverse_sha256: str
-    balance: Mapping[str, Any]
-    bounds: Mapping[str, Any]
-    gap: Mapping[str, Any]
-    disruption: Mapping[str, Any]
-    violations: Mapping[str, Any]
-    curve: Sequence[Mapping[str, Any]]
-    pools: Sequence[Mapping[str, Any]]
-    counterfactual: Sequence[Mapping[str, Any]]
+    balance: Balance
+    bounds: Bounds | None
+    gap: Gap | None
+    disruption: Disruption
+    violations: Violations | None
+    curve: tuple[CurvePoint, ...]
+    pools: tuple[PoolFigures, ...]
+    counterfactual: tuple[StrategyReplay, ...]
     truncated: bool
     library_version: str
     window: Mapping[str, Any] | None = None
     schema_version: int = PLAN_SCHEMA_VERSION
 
+    def to_json(self) -> dict[str, Any]:
+        """The document as JSON values; figures that a plan does not have are empty objects."""
+        absent: dict[str, Any] = {name: {} for name in _EMPTY_IF_ABSENT if getattr(self, name) is None}
+        return dataclasses.asdict(self) | {"expires_at": format_time(self.expires_at)} | absent
+
     def encode(self) -> bytes:
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return canonical_json(fields | {"expires_at": format_time(self.expires_at)})
+        return canonical_json(self.to_json())
 
     @property
     def plan_id(self) -> str:
@@ -126,20 +160,24 @@ class Plan:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], uri: str) -> Plan:
         check_schema_version(fields, PLAN_SCHEMA_VERSION, uri)
+        absent = {name: None for name in _EMPTY_IF_ABSENT if fields.get(name) == {}}
         with decoding("a plan", uri):
-            return cls(**{**fields, "expires_at": parse_time(fields["expires_at"])})
+            return read_record(cls, {**fields, **absent})
 
 
 def digest_rows(rows: Iterable[Any]) -> str:
-    """The SHA-256 of table rows in canonical form; independent of how Parquet stores them."""
+    """The SHA-256 of table rows in canonical form, independent of how Parquet stores them."""
     listed = list(rows)
-    # Rows are flat: no need of `asdict`, which copies whatever it finds.
+    # Rows are flat, so the slow `asdict` is not needed.
     names = [field.name for field in dataclasses.fields(listed[0])] if listed else []
     return digest([{name: getattr(row, name) for name in names} for row in listed])
 
 
 def invert(steps: Sequence[Step]) -> list[Step]:
-    """The steps that lead back: transfers reversed in order and direction, in one wave size as they went."""
+    """The inverse plan: the transfers in reverse order and direction, wave by wave.
+
+    The plan names its digest, and a rollback checks it before it undoes what the journal says was done.
+    """
     last_wave = max((step.wave for step in steps), default=0)
     inverse = []
     for order, step in enumerate(s for s in reversed(steps) if s.kind == StepKind.TRANSFER):
@@ -153,7 +191,7 @@ def invert(steps: Sequence[Step]) -> list[Step]:
                 source_incarnation=step.destination_incarnation,
                 destination=step.source,
                 destination_incarnation=step.source_incarnation,
-                # A transfer is three changes of the record (FACTS 3.6).
+                # A transfer changes the record three times: Releasing, Assigning, Owned.
                 expected_version_id=None if step.expected_version_id is None else step.expected_version_id + 3,
                 reason=f"undoes step {step.order}",
             )

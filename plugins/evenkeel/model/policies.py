@@ -1,4 +1,4 @@
-"""The cluster's policies as Pulsar writes them: isolation, failure domains, anti-affinity groups."""
+"""A cluster's policies as Pulsar stores them: isolation, failure domains, anti-affinity groups."""
 
 from __future__ import annotations
 
@@ -15,8 +15,30 @@ EXCLUDED_NAMESPACES_KEY = "loadBalancerSheddingExcludedNamespaces"
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """What tells one state of a policy's node from every other: a node that is made again starts at version 0 again."""
+
+    czxid: int
+    version: int
+
+
+def policy_versions(documents: Iterable[PolicyDocument]) -> dict[str, PolicyVersion | None]:
+    """The versions of the nodes that hold policies, by path; None where a node was absent.
+
+    Anti-affinity groups are left out: their nodes also hold the boundaries, which change with every split.
+    """
+    return {
+        d.path: None
+        if d.znode_version is None or d.znode_czxid is None
+        else PolicyVersion(d.znode_czxid, d.znode_version)
+        for d in documents
+        if d.path is not None and d.kind != "anti_affinity"
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Which brokers the namespaces of a policy may use; all names are Java regular expressions, fully matched."""
+    """Which brokers the namespaces of a policy may use; all names are Java regular expressions that match in full."""
 
     name: str
     namespaces: tuple[str, ...]
@@ -40,7 +62,7 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """All policies of a cluster; isolation policies keep the order in which Pulsar looks at them."""
+    """All policies of a cluster; isolation policies are in the order in which Pulsar evaluates them."""
 
     isolation: tuple[IsolationPolicy, ...] = ()
     failure_domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""A request to plan: what the Spark jobs of one plan are asked, and where each leaves its answer.
+"""A request to plan: the input of the Spark jobs of one plan.
 
-Jobs take only the lake and a request's id. Each reads the answers of the jobs before it and puts its own
-beside them, so a job that is submitted twice answers once.
+A job gets only the lake and the id of a request. It reads the results of earlier jobs and stores its own beside them,
+so a job that is submitted twice has one result.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version, decoding
+from evenkeel.model.canonical import digest
 from evenkeel.model.errors import InputError
+from evenkeel.model.outside_json import check_schema_version, decoding, show
 
 REQUEST_SCHEMA_VERSION = 1
 STRATEGIES = ("certified", "transfer-shedder", "threshold-shedder")
+LONGEST_REQUEST_ID = 255
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][-.\w]*")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is to be planned, and by which settings."""
+    """What to plan, and with which settings."""
 
     request_id: str
     cluster: str
@@ -32,11 +34,16 @@ class PlanRequest:
     schema_version: int = REQUEST_SCHEMA_VERSION
 
     def __post_init__(self) -> None:
-        # The id becomes a folder's name.
-        if not _REQUEST_ID.fullmatch(self.request_id):
-            raise InputError(f"{self.request_id!r} is not a request id", "use letters, digits, - . and _ only")
+        # The id becomes the name of a folder.
+        if not _REQUEST_ID.fullmatch(self.request_id) or len(self.request_id) > LONGEST_REQUEST_ID:
+            raise InputError(f"{show(self.request_id)} is not a request id", "use letters, digits, - . and _ only")
         if self.strategy not in STRATEGIES:
-            raise InputError(f"there is no strategy {self.strategy!r}", f"choose one of {', '.join(STRATEGIES)}")
+            raise InputError(f"there is no strategy {show(self.strategy)}", f"choose one of {', '.join(STRATEGIES)}")
+
+    @property
+    def sha256(self) -> str:
+        """What every answer names, so that it is for this request and no other."""
+        return digest(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

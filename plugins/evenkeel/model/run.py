@@ -7,24 +7,23 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version, decoding
 from evenkeel.model.canonical import canonical_json
-from evenkeel.model.outside_json import parse_json, require_types
+from evenkeel.model.outside_json import check_schema_version, decoding, parse_json, require_types
 
 JOURNAL_SCHEMA_VERSION = 1
-STANDING_SCHEMA_VERSION = 1
+STATUS_SCHEMA_VERSION = 1
 RUN_SCHEMA_VERSION = 1
-# The last millisecond of the year 9999, beyond which no calendar of Python goes.
+# The last millisecond of the year 9999, where Python's calendar ends.
 LATEST_MS = 253_402_300_799_999
 
 
 class StepState(StrEnum):
-    """How far a step has come.
+    """The progress of a step.
 
-    INTENDED ──▶ SETTLED     the step's admin call is to be made, or was made; then the new owner was proved
-    APPLIED  ──▶ SETTLED     the step's record is written; then the new owner was proved
-        └──────▶ FAILED      the end state did not come in time, or another hand changed the bundle
-    SKIPPED                  a proof failed before the step, so nothing was done
+    INTENDED ──▶ SETTLED     the admin call is about to be made, or was made; then the new owner was confirmed
+    APPLIED  ──▶ SETTLED     the step's record is written; then the new owner was confirmed
+        └──────▶ FAILED      the end state was not reached in time, or somebody else changed the bundle
+    SKIPPED                  a check failed before the step, so nothing was done
     PROVED                   a dry run found nothing against the step
     """
 
@@ -37,11 +36,11 @@ class StepState(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands.
+    """The state of a run.
 
-    RUNNING ──▶ DONE        every step has been come to
-        ├─────▶ STOPPED     the line was stopped; applying the plan again goes on
-        └─────▶ LOST        the session ended, or the writer died, before it could say more; likewise
+    RUNNING ──▶ DONE        every step was processed
+        ├─────▶ STOPPED     the run stopped early; applying the plan again continues it
+        └─────▶ LOST        the session ended, or the writer died, before it could record more; likewise
     """
 
     RUNNING = "running"
@@ -80,22 +79,26 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class NativeSwitches:
-    """What a run found in Pulsar's dynamic configuration and what it put there, so that anyone can put it back.
+    """What a run found in Pulsar's dynamic configuration and what it wrote, so that anyone can restore it.
 
-    `found` is None for a key that was not there. `made_node` tells that there was no configuration at all.
+    `found` is what to restore: None for a key that was absent and that is to be removed again. `made_node` means that
+    there was no configuration node at all. `others` are digests of all other values, by their keys, when the switches
+    were written: they tell what somebody else has changed since. Statuses of earlier versions have none.
     """
 
     found: Mapping[str, str | None]
     put: Mapping[str, str]
     made_node: bool
+    since_ms: int = 0
+    others: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PlanStanding:
-    """The content of `plans/<plan id>`: who applies the plan, and how far that has come.
+class PlanStatus:
+    """The content of `plans/<plan id>`: who applies the plan, and the progress.
 
-    `switches` are there as long as Pulsar's balancer is paused. `own_changes` names the writes of the configuration
-    that are Evenkeel's own, as (czxid, version) of the node after each, so that nobody takes them for a new policy.
+    `switches` is set while Pulsar's balancer is paused. `own_changes` lists Evenkeel's own writes of the configuration,
+    as (czxid, version) of the node after each, so that nobody mistakes them for a policy change.
     """
 
     plan_id: str
@@ -107,21 +110,28 @@ class PlanStanding:
     detail: str = ""
     switches: NativeSwitches | None = None
     own_changes: tuple[tuple[int, int], ...] = ()
-    schema_version: int = STANDING_SCHEMA_VERSION
+    schema_version: int = STATUS_SCHEMA_VERSION
+
+    @property
+    def paused_since_ms(self) -> int:
+        """Since when Pulsar's balancer is paused; the time of the status where that was not recorded."""
+        return self.at_ms if self.switches is None else self.switches.since_ms or self.at_ms
 
     def encode(self) -> bytes:
         return canonical_json(asdict(self))
 
     @classmethod
-    def decode(cls, data: bytes, path: str) -> PlanStanding:
-        with decoding("a plan's standing", path):
+    def decode(cls, data: bytes, path: str) -> PlanStatus:
+        with decoding("a plan's status", path):
             fields = parse_json(data)
-            check_schema_version(fields, STANDING_SCHEMA_VERSION, path)
+            check_schema_version(fields, STATUS_SCHEMA_VERSION, path)
             require_types(cls, fields)
             _require_moment(fields["at_ms"])
             switches = fields["switches"]
-            if switches is not None and not switches["put"].keys() <= switches["found"].keys():
-                raise ValueError("switches: it is not told what was found for each key that was put")
+            if switches is not None:
+                _require_moment(switches.get("since_ms", 0))
+                if not switches["put"].keys() <= switches["found"].keys():
+                    raise ValueError("switches: a key was written, but what was found for it is missing")
             return cls(
                 **fields
                 | {
@@ -134,7 +144,7 @@ class PlanStanding:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What became of a step in a run."""
+    """The result of a step in a run; `earlier_epoch` is that of the run which did it, if it was not this one."""
 
     order: int
     bundle: str
@@ -143,6 +153,7 @@ class StepResult:
     state: StepState
     detail: str
     seconds: float | None = None
+    earlier_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +174,12 @@ class RunRecord:
     schema_version: int = RUN_SCHEMA_VERSION
 
     def count(self, state: StepState) -> int:
+        """How many steps of the plan are in a state, whichever run brought them there."""
         return sum(result.state is state for result in self.results)
+
+    def count_own(self, *states: StepState) -> int:
+        """How many steps this very run brought into one of these states."""
+        return sum(result.state in states and result.earlier_epoch is None for result in self.results)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -179,4 +195,4 @@ class RunRecord:
 
 def _require_moment(at_ms: int) -> None:
     if not 0 <= at_ms <= LATEST_MS:
-        raise ValueError(f"at_ms = {at_ms} is no moment")
+        raise ValueError(f"at_ms = {at_ms} is not a valid time")

@@ -1,4 +1,4 @@
-"""The audit record of a run: every decision in its order, from which the run's record can be rebuilt."""
+"""The audit record of a run: every decision in order; the run's record can be rebuilt from it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version, decoding
-from evenkeel.model.canonical import canonical_json
+from evenkeel.model.canonical import canonical_json, short_id
 from evenkeel.model.errors import InputError
-from evenkeel.model.outside_json import parse_json, require_types
+from evenkeel.model.outside_json import check_schema_version, decoding, parse_json, require_types
 from evenkeel.model.run import RunRecord, RunState, StepResult, StepState
 
 EVENT_SCHEMA_VERSION = 1
 
 
 class Decision(StrEnum):
-    """What a run decided or met with; those of a step are its states."""
+    """What a run decided or encountered; the decisions about a step are its states."""
 
     STARTED = "started"
     FENCED_IN = "took the fence"
@@ -42,7 +41,7 @@ _STEP_STATES = {Decision(state.value): state for state in StepState}
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """One line of `events.jsonl`; `before` and `after` are records of a bundle as they are in ZooKeeper."""
+    """One line of `events.jsonl`; `before` and `after` are the records of a bundle in ZooKeeper."""
 
     at: str
     epoch: int
@@ -54,6 +53,7 @@ class RunEvent:
     source: str | None = None
     destination: str | None = None
     seconds: float | None = None
+    earlier_epoch: int | None = None
     before: str | None = None
     after: str | None = None
     facts: Mapping[str, Any] | None = None
@@ -80,8 +80,8 @@ def decode_events(data: bytes, uri: str) -> list[RunEvent]:
     return [RunEvent.decode(line, uri) for line in data.splitlines() if line]
 
 
-def rebuild_run(events: Iterable[RunEvent], uri: str = "the events") -> RunRecord:
-    """The record of a run from its events alone; a run that never ended counts as lost."""
+def rebuild_run(events: Iterable[RunEvent], uri: str = "the list of events") -> RunRecord:
+    """Rebuild the record of a run from its events; a run without an end counts as lost."""
     started: RunEvent | None = None
     last: RunEvent | None = None
     results: dict[int, StepResult] = {}
@@ -98,9 +98,10 @@ def rebuild_run(events: Iterable[RunEvent], uri: str = "the events") -> RunRecor
                 _STEP_STATES[event.decision],
                 event.detail,
                 event.seconds,
+                event.earlier_epoch,
             )
     if started is None or last is None or started.facts is None:
-        raise InputError(f"{uri} do not tell how a run began", "restore the artifact")
+        raise InputError(f"{uri} has no start of a run", "restore the file from a backup")
     has_ended = last.decision is Decision.ENDED and last.facts is not None
     state = RunState(last.facts["state"]) if has_ended and last.facts is not None else RunState.LOST
     plan_id = str(started.facts["plan_id"])
@@ -120,4 +121,5 @@ def rebuild_run(events: Iterable[RunEvent], uri: str = "the events") -> RunRecor
 
 
 def name_run(plan_id: str, epoch: int) -> str:
-    return f"{plan_id[:12]}-{epoch:06d}"
+    """The id of a run: the plan's short id and the epoch."""
+    return f"{short_id(plan_id)}-{epoch:06d}"

@@ -1,8 +1,8 @@
 """The record under /service_unit_state: who owns a bundle, and what is happening to it.
 
-Which change of a record Pulsar accepts is a rule of `evenkeel.pulsar.state_machine`; this module only
-reads and writes the bytes. A record that cannot be read exactly is refused, because a broker that meets
-an unknown state can never write that bundle again (FACTS 3.7).
+`evenkeel.pulsar_rules.state_machine` knows which changes of a record Pulsar accepts; this module only reads and writes
+the bytes. A record that cannot be read exactly is refused: a broker that reads an unknown state can never write that
+bundle again.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class ServiceUnitRecord:
 
     def __post_init__(self) -> None:
         if self.state is ServiceUnitState.INIT:
-            raise InputError("a record cannot say Init", "remove the node instead, as Pulsar does")
+            raise InputError("a record cannot have the state Init", "remove the node instead, as Pulsar does")
         if self.state is not ServiceUnitState.FREE and not (self.destination or self.source):
             raise InputError(f"a {self.state} record names no broker", "give it a source or a destination")
 
     @property
     def owner(self) -> str | None:
-        """The broker that serves the bundle now: the source keeps it until a hand-over is Assigning."""
+        """The broker that serves the bundle now: the source, until the state is Assigning."""
         if self.state is ServiceUnitState.OWNED:
             return self.destination
         if self.state in (ServiceUnitState.RELEASING, ServiceUnitState.SPLITTING):
@@ -61,7 +61,7 @@ class ServiceUnitRecord:
         return None
 
     def encode(self) -> bytes:
-        """Pulsar's JSON, fields in Pulsar's order, nulls left out."""
+        """Pulsar's JSON: fields in Pulsar's order, without nulls."""
         fields: dict[str, Any] = {"state": str(self.state)}
         if self.destination is not None:
             fields["dstBroker"] = self.destination
@@ -74,7 +74,7 @@ class ServiceUnitRecord:
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> ServiceUnitRecord:
-        remedy = "let Pulsar's leader repair the node, or correct it by hand, then try again"
+        remedy = "wait until Pulsar's leader repairs the node, or correct it by hand"
         try:
             fields = parse_json(data)
             return cls(
@@ -87,9 +87,9 @@ class ServiceUnitRecord:
                 force=_flag(fields, "force"),
             )
         except MALFORMED as error:
-            raise InputError(f"{path} holds no service-unit record ({error})", remedy) from error
+            raise InputError(f"{path} is not a service-unit record ({error})", remedy) from error
         except InputError as error:
-            raise InputError(f"{path} holds no service-unit record ({error.cause})", remedy) from error
+            raise InputError(f"{path} is not a service-unit record ({error.cause})", remedy) from error
 
 
 def _whole(fields: Mapping[str, Any], name: str) -> int:
@@ -100,7 +100,7 @@ def _whole(fields: Mapping[str, Any], name: str) -> int:
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    """A broker, or a child's range; one that is absent, null or empty is none."""
+    """A broker or a child's range; None if it is absent, null or empty."""
     value = fields.get(name)
     # Half a surrogate pair and control characters are JSON too, but name no broker.
     if value is not None and not (isinstance(value, str) and value.isprintable()):

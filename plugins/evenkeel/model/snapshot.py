@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from evenkeel.model.artifacts import check_schema_version, decoding
-from evenkeel.model.canonical import digest
+from evenkeel.model.canonical import digest, short_id
 from evenkeel.model.errors import InputError
-from evenkeel.model.moments import format_time, parse_time
+from evenkeel.model.outside_json import check_schema_version, decoding
 from evenkeel.model.tables import column
+from evenkeel.model.timestamps import format_time, parse_time
 
 SNAPSHOT_SCHEMA_VERSION = 1
 
 
 class LoadManager(StrEnum):
-    """How a cluster keeps ownership and load, and so how a step is applied (DESIGN 3)."""
+    """How a cluster stores ownership and load, and so how a step is applied."""
 
     EXTENSIBLE = "extensible"
     EXTENSIBLE_SYSTEM_TOPIC = "extensible-system-topic"
@@ -40,7 +40,10 @@ class Broker:
     """A row of the table `brokers`."""
 
     broker_id: str = column("Pulsar's broker id, host:port of its web service; not an address to connect to")
-    incarnation: int | None = column("czxid of the registration node; null for an imported cluster")
+    incarnation: int | None = column(
+        "zxid at which the broker registered: mzxid of its registration node, czxid on modular clusters; "
+        "null for an imported cluster"
+    )
     state: str = column("Initial, Active, Inactive or Stopping, as KIP-343 names them")
     version: str | None = column("Pulsar version that the broker reports")
     load_manager: str = column("extensible, extensible-system-topic, modular or imported")
@@ -107,10 +110,11 @@ class PolicyDocument:
     document: str = column("the document's JSON")
     path: str | None = column("znode that holds it; null for an imported cluster", None)
     znode_version: int | None = column("version of that znode when it was read; null where it did not exist", None)
+    znode_czxid: int | None = column("change that created that znode; null where it did not exist", None)
 
 
 def absent_policy(kind: str, path: str) -> PolicyDocument:
-    """The row of a policy that was never set: its node does not exist."""
+    """The row for a policy that was never set, whose node does not exist."""
     return PolicyDocument(kind, "", "{}", path, None)
 
 
@@ -124,7 +128,7 @@ SNAPSHOT_TABLES: Mapping[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """Where a table of a snapshot lies in the lake, how many rows it has and what its bytes hash to."""
+    """The place of a snapshot's table in the lake, its number of rows and the digest of its bytes."""
 
     path: str
     rows: int
@@ -133,7 +137,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
-    """What commits a snapshot: its tables by digest, and everything that was missing when it was taken."""
+    """What commits a snapshot: its tables with digests, and what was missing when it was taken."""
 
     cluster: str
     taken_at: datetime
@@ -154,7 +158,7 @@ class SnapshotManifest:
 
     @property
     def snapshot_id(self) -> str:
-        """The moment, and a digest of what was found, so that the same content has the same id."""
+        """The time and a digest of the tables, so that the same content has the same id."""
         content = {name: table.sha256 for name, table in self.tables.items()}
         return snapshot_id(self.cluster, self.taken_at, content)
 
@@ -180,6 +184,6 @@ class SnapshotManifest:
 
 
 def snapshot_id(cluster: str, taken_at: datetime, table_digests: Mapping[str, str]) -> str:
-    """The id of a snapshot: the moment, and a digest of what was found."""
+    """The id of a snapshot: its time and a digest of its tables."""
     content = {"cluster": cluster, "taken_at": format_time(taken_at), "tables": dict(table_digests)}
-    return f"{taken_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest(content)[:12]}"
+    return f"{taken_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{short_id(digest(content))}"

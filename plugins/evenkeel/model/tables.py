@@ -1,6 +1,6 @@
-"""Tables are declared once, as frozen dataclasses whose fields carry their comment.
+"""Declares tables once, as frozen dataclasses whose fields have comments.
 
-`columns_of(Broker)` is the schema that the lake turns into Arrow and Spark jobs turn into Spark types, so a
+`columns_of(Broker)` is the schema from which the lake makes Arrow types and Spark jobs make Spark types, so that a
 column has one name, one type and one meaning everywhere.
 """
 
@@ -17,7 +17,7 @@ _MISSING: Any = dataclasses.MISSING
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, the Python type of its values, whether null is allowed, what it means."""
+    """A column: its name, the Python type of its values, whether it may be null, and its meaning."""
 
     name: str
     type: type
@@ -26,7 +26,7 @@ class Column:
 
 
 def column(comment: str, default: Any = _MISSING) -> Any:
-    """Declare a field of a table together with what it means."""
+    """Declare a field of a table with its meaning."""
     return dataclasses.field(default=default, metadata={"comment": comment})
 
 

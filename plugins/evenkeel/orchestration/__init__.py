@@ -1,5 +1,9 @@
 """Everything that imports Airflow: the tasks of the Dags, the connection, the retry policies.
 
-Dag files import from here and wire; a task imports what it needs when it runs, so that parsing stays cheap.
-`local_airflow` is the exception: it starts an Airflow of its own and does not import it.
+Dag files import from here and only wire tasks. A task imports what it needs when it runs, so that parsing stays cheap.
 """
+
+from typing import Any, TypeAlias
+
+TaskOutput: TypeAlias = Any
+"""What one task passes to the next: a reference while Airflow parses the Dag, plain JSON while the task runs."""

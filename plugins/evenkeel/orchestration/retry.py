@@ -1,13 +1,13 @@
-"""When Airflow tries a task again: one place, each rule with its reason.
+"""When Airflow retries a task: all rules in one place, each with its reason.
 
     refused, fenced out, bad input, run stopped   fail at once
-    a fault of the program                        fail at once
-    unavailable                                   try again after a delay
-    anything else                                 by task: readers try again, writers do not
+    a bug                                         fail at once
+    unavailable                                   retry after a delay
+    anything else                                 readers retry, writers fail
 
-A policy speaks only when the task itself raised. Where a worker dies without a word (killed, machine lost), Airflow's
-scheduler retries as long as `retries` are left. For the writer that is a resumption, not a repetition: it waits out the
-dead session, takes a new epoch and goes on where the journal ends.
+A policy applies only if the task itself raised. If a worker dies (killed, machine lost), Airflow's scheduler retries as
+long as `retries` are left. For the writer that is a resumption, not a repetition: it waits until the dead session has
+expired, takes a new epoch and continues where the journal ends.
 """
 
 from __future__ import annotations
@@ -31,29 +31,31 @@ if TYPE_CHECKING:
 UNAVAILABLE_DELAY = timedelta(seconds=30)
 UNAVAILABLE_RETRIES = 3
 SPARK_RETRIES = 1
+POKE_INTERVAL = timedelta(seconds=15)
+LOOK_TIMEOUT = timedelta(minutes=2)
 
 RULES = [
-    # FencedOutError before RefusedError, whose subclass it is, so that the log gives the nearer reason.
+    # FencedOutError comes before RefusedError, its base class, so that the log shows the more specific reason.
     RetryRule(FencedOutError, RetryAction.FAIL, reason="another writer took over; this one must not write again"),
-    RetryRule(RefusedError, RetryAction.FAIL, reason="a guard said no; without a change it says so again"),
-    RetryRule(InputError, RetryAction.FAIL, reason="the input is wrong and does not mend itself"),
-    RetryRule(RunStoppedError, RetryAction.FAIL, reason="the run stopped the line; a person looks first, then resumes"),
+    RetryRule(RefusedError, RetryAction.FAIL, reason="a guard refused; it will refuse again unless something changes"),
+    RetryRule(InputError, RetryAction.FAIL, reason="the input is wrong; a retry does not change it"),
+    RetryRule(RunStoppedError, RetryAction.FAIL, reason="the run stopped; a person must look first, then resume"),
     RetryRule(
         UnavailableError,
         RetryAction.RETRY,
         UNAVAILABLE_DELAY,
-        reason="an outside system did not answer; it may come back",
+        reason="another system did not respond; it may come back",
     ),
     RetryRule(
         [ImportError, TypeError, AttributeError, LookupError, AssertionError],
         RetryAction.FAIL,
-        reason="a fault of the program repeats itself",
+        reason="a bug; a retry would fail the same way",
     ),
 ]
 
 
 class StatedErrorPolicy(RetryPolicy):
-    """Judges a failed spark-submit by the error that the job stated at the end of its output, if it stated one.
+    """Judges a failed spark-submit by the error that the job printed at the end of its output, if any.
 
     The Spark provider raises one kind of exception for everything, with the last lines of the output in its text.
     """
@@ -74,15 +76,19 @@ class StatedErrorPolicy(RetryPolicy):
 READER_POLICY = ExceptionRetryPolicy(RULES, default=RetryAction.DEFAULT)
 WRITER_POLICY = ExceptionRetryPolicy(RULES, default=RetryAction.FAIL)
 
-# Arguments for tasks. Reading and computing may be repeated freely; artifacts are put-if-absent.
-READER: dict[str, Any] = {
+# Task arguments. Reading and computing may be repeated freely; artifacts are put-if-absent.
+SENSOR: dict[str, Any] = {
     "retries": UNAVAILABLE_RETRIES,
     "retry_delay": UNAVAILABLE_DELAY,
     "retry_policy": READER_POLICY,
 }
-# What touches the cluster or speaks for a person fails on anything that is not plainly "try later".
+# A task hands on one value; otherwise Airflow would store every key of a dictionary once more.
+READER: dict[str, Any] = SENSOR | {"multiple_outputs": False}
+# The arguments of a Spark submission are single keys of a request.
+REQUESTER: dict[str, Any] = SENSOR | {"multiple_outputs": True}
+# A task that writes to the cluster or acts for a person fails on everything but a clear "try later".
 WRITER: dict[str, Any] = READER | {"retry_policy": WRITER_POLICY}
-# A job answers once, however often it is submitted, so it may be submitted again when it ended without a word.
+# A job serves its request once, however often it is submitted, so it may be submitted again if it died silently.
 SPARK_JOB: dict[str, Any] = {
     "retries": SPARK_RETRIES,
     "retry_delay": UNAVAILABLE_DELAY,

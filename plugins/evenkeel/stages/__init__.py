@@ -1,1 +1,1 @@
-"""The stages of DESIGN section 1 as functions; the command line and the Dags call the same ones."""
+"""The stages of the data flow (docs/architecture.md) as functions; the command line and the Dags call the same ones."""

@@ -1,4 +1,4 @@
-"""What brokers carry now, in the planner's units, as far as they have told of it."""
+"""What brokers carry now, in the planner's units, as far as they have reported it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evenkeel.adapters.broker_access import BrokerAccess
-from evenkeel.adapters.cluster_reader import read_cluster
-from evenkeel.adapters.cluster_source import open_cluster
+from evenkeel.adapters.brokers.access import BrokerAccess
+from evenkeel.adapters.cluster.reader import read_cluster
+from evenkeel.adapters.cluster.source import open_cluster
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.load import MILLI, Resource
 from evenkeel.model.settings import Settings
@@ -21,7 +21,7 @@ _THROUGHPUTS = {
 
 
 def read_realised_load(connection: ClusterConnection, settings: Settings) -> dict[tuple[str, str], int]:
-    """The load of the brokers that tell of it from now on; a broker whose report is older is left out."""
+    """The load of the brokers that report it from now on; a broker whose report is older is left out."""
     moment = datetime.now(UTC)
     with open_cluster(connection, BrokerAccess.from_settings(settings)) as source:
         tables = read_cluster(source, connection.cluster, settings, moment).tables
@@ -29,7 +29,7 @@ def read_realised_load(connection: ClusterConnection, settings: Settings) -> dic
 
 
 def reported_since(moment: datetime, brokers: pa.Table) -> pa.Table:
-    """Those rows of a snapshot's brokers whose reports are not older than a moment."""
+    """The rows of a snapshot's brokers whose reports are not older than a moment."""
     return brokers.filter(pc.greater_equal(brokers["reported_at"], pa.scalar(moment, pa.timestamp("us", "UTC"))))
 
 

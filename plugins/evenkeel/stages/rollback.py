@@ -1,127 +1,156 @@
-"""The way back from a run as a plan of its own, made from the journal and a fresh snapshot."""
+"""Roll a run back by a plan of its own, made from the journal and a fresh snapshot."""
 
 from __future__ import annotations
 
+import logging
+import re
 from datetime import UTC, datetime
 
-from evenkeel.adapters.journals import Journals
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore, StoredPlan
-from evenkeel.adapters.runs import RunStore
-from evenkeel.adapters.zookeeper import ZooKeeperSession
+from evenkeel.adapters.fencing.journal import JournalReader
+from evenkeel.adapters.lake.plans import PlanStore, StoredPlan
+from evenkeel.adapters.lake.references import LATEST
+from evenkeel.adapters.lake.runs import RunStore
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.adapters.zookeeper.paths import EvenkeelPaths
+from evenkeel.adapters.zookeeper.session import open_session
+from evenkeel.model.canonical import short_id
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError, RefusedError
-from evenkeel.model.moments import format_time
+from evenkeel.model.outside_json import show
 from evenkeel.model.plan import StepKind
 from evenkeel.model.run import JournalEntry, StepState
 from evenkeel.model.settings import Settings
-from evenkeel.planning.inverse import Deed, is_left_to_undo, plan_way_back
-from evenkeel.stages.manual import look_at, store_plan
+from evenkeel.model.timestamps import format_time
+from evenkeel.planning.cluster.assembly import PlannedCluster
+from evenkeel.planning.manual.inverse import AppliedStep, build_rollback, is_left_to_undo, require_inverse
+from evenkeel.stages.manual import FreshSnapshot, read_fresh, store_plan
 
 _DONE = (StepState.SETTLED, StepState.APPLIED, StepState.INTENDED, StepState.FAILED)
 _ENDED = (StepState.SETTLED, StepState.SKIPPED)
+_PLAN_ID = re.compile(r"[0-9a-f]{64}")
+log = logging.getLogger(__name__)
 
 
 def plan_rollback(lake: Lake, run: str, connection: ClusterConnection, settings: Settings) -> StoredPlan:
-    """Store the plan that undoes what the journal says was done for a run's plan; refused where that was done already.
+    """Store the plan that undoes what the journal says was done for a run's plan; refused if that is undone already.
 
-    All runs of one plan are one piece of work, so all that its journal holds goes back, whichever run did it. What an
-    earlier way back had to leave may go back now.
+    All runs of one plan are one piece of work, so everything in its journal is rolled back, whichever run did it. What
+    an earlier rollback had to leave may be rolled back now.
     """
-    stored = PlanStore(lake).load(find_plan_of(lake, run))
+    plan_id, fresh, made = _build(lake, run, connection, settings)
+    rollback = store_plan(lake, fresh, made)
+    _remember(lake, plan_id, rollback.plan_id)
+    return rollback
+
+
+def preview_rollback(lake: Lake, run: str, connection: ClusterConnection, settings: Settings) -> PlannedCluster:
+    """The plan that `plan_rollback` would store now, stored nowhere; refused where that would be."""
+    return _build(lake, run, connection, settings)[2]
+
+
+def _build(
+    lake: Lake, run: str, connection: ClusterConnection, settings: Settings
+) -> tuple[str, FreshSnapshot, PlannedCluster]:
+    """The plan of a run, the cluster as it is now, and the plan that undoes the run."""
+    stored = PlanStore(lake).load(find_plan_of(lake, run, connection.cluster))
     if stored.plan.cluster != connection.cluster:
         raise RefusedError(
             f"run {run} was made on cluster {stored.plan.cluster!r}, not {connection.cluster!r}",
-            "name the run's own cluster",
+            "give the run's own cluster",
         )
-    with ZooKeeperSession(
-        connection.zookeeper, settings.session_timeout_s, connection.timeout_s, connection.security
-    ) as session:
-        journals = Journals(session, connection)
-        entries = journals.entries(stored.plan_id)
+    require_inverse(stored.plan, stored.steps)
+    with open_session(connection, settings.session_timeout_s) as session:
+        journals = JournalReader(session, EvenkeelPaths(connection.home))
+        entries = list(journals.entries(stored.plan_id).values())
         ended = _require_none_open(lake, stored.plan_id, journals)
         undone = _find_undone(lake, stored.plan_id, journals)
-    deeds = [deed for deed in _match(stored, entries) if deed.entry.state in _DONE]
-    if not deeds:
+    applied = [step for step in _match(stored, entries) if step.entry.state in _DONE]
+    if not applied:
         raise RefusedError(
-            f"the journal of plan {stored.plan_id[:12]} has no step that was done",
-            "there is nothing to undo; `evenkeel runs` lists the runs",
+            f"the journal of plan {short_id(stored.plan_id)} records no step that was done",
+            "there is nothing to roll back; `evenkeel runs` lists the runs",
         )
-    left = [deed for deed in deeds if deed.entry.bundle not in undone]
-    made = plan_way_back(look_at(lake, connection, settings), stored.plan_id, left)
+    left = [step for step in applied if step.entry.bundle not in undone]
+    fresh = read_fresh(connection, settings)
+    made = build_rollback(fresh.loaded, stored.plan_id, left)
     if ended is not None and not is_left_to_undo(made):
         raise RefusedError(
-            f"plan {stored.plan_id[:12]} was rolled back already, by plan {ended[:12]}",
-            f"to undo the rollback, roll back {ended[:12]}",
+            f"plan {short_id(stored.plan_id)} is rolled back already, by plan {short_id(ended)}",
+            f"to undo the rollback, roll back {short_id(ended)}",
         )
-    way_back = store_plan(lake, made)
-    _remember(lake, stored.plan_id, way_back.plan_id)
-    return way_back
+    return stored.plan_id, fresh, made
 
 
-def find_plan_of(lake: Lake, run: str) -> str:
-    """The plan of a run; one that crashed left no record, but its id begins as its plan's does."""
-    if any(name.startswith(run) for name in RunStore(lake).ids()):
-        return RunStore(lake).load(run).plan_id
+def find_plan_of(lake: Lake, run: str, cluster: str | None = None) -> str:
+    """The plan of a run; a run that crashed has no record, but its id starts with its plan's."""
+    runs = RunStore(lake)
+    if run == LATEST or any(name.startswith(run) for name in runs.ids()):
+        return runs.load(run, cluster).plan_id
     try:
         return PlanStore(lake).resolve(run.partition("-")[0])
     except InputError as error:
         raise InputError(
-            f"neither a run nor a plan in {lake.uri} begins with {run!r}", "`evenkeel runs` lists the runs"
+            f"no run and no plan in {lake.uri} starts with {show(run)}", "`evenkeel runs` lists the runs"
         ) from error
 
 
-def _match(stored: StoredPlan, entries: list[JournalEntry]) -> list[Deed]:
+def _match(stored: StoredPlan, entries: list[JournalEntry]) -> list[AppliedStep]:
     kinds = {step.order: StepKind(step.kind) for step in stored.steps}
     foreign = [entry for entry in entries if entry.order not in kinds]
     if foreign:
         raise RefusedError(
-            f"the journal's entry {foreign[0].order} is not of plan {stored.plan_id[:12]}",
-            "look at the plan's journal; move single bundles back with `evenkeel move`",
+            f"journal entry {foreign[0].order} does not belong to plan {short_id(stored.plan_id)}",
+            "inspect the plan's journal; move single bundles back with `evenkeel move`",
         )
-    return [Deed(kinds[entry.order], entry) for entry in entries]
+    return [AppliedStep(kinds[entry.order], entry) for entry in entries]
 
 
-def _require_none_open(lake: Lake, plan_id: str, journals: Journals) -> str | None:
-    """Refuse beside an earlier way back that is still to finish; answers the latest that has ended, if any has.
+def _require_none_open(lake: Lake, plan_id: str, journals: JournalReader) -> str | None:
+    """Refuse while an earlier rollback is unfinished; returns the latest that has ended, if any has.
 
-    One that was never begun does not count.
+    One that never began does not count.
     """
     ended_at: dict[str, int] = {}
-    for earlier in _ways_back(lake, plan_id):
-        entries = journals.entries(earlier)
+    for earlier in _rollbacks_of(lake, plan_id):
+        entries = list(journals.entries(earlier).values())
         if not any(entry.state in _DONE for entry in entries):
             continue
-        stored = PlanStore(lake).load(earlier)
+        try:
+            stored = PlanStore(lake).load(earlier)
+        except InputError as error:
+            log.warning("rollback plan %s cannot be read and is not counted: %s", short_id(earlier), error)
+            continue
         ended = {entry.order for entry in entries if entry.state in _ENDED}
         if all(step.order in ended for step in stored.steps):
             ended_at[earlier] = max(entry.at_ms for entry in entries)
         elif datetime.now(UTC) < stored.plan.expires_at:
             raise RefusedError(
-                f"a rollback of plan {plan_id[:12]} has begun and not ended, by plan {earlier[:12]}",
-                f"go on with `evenkeel apply {earlier[:12]}`",
+                f"a rollback of plan {short_id(plan_id)} has begun and not ended, by plan {short_id(earlier)}",
+                f"go on with `evenkeel apply {short_id(earlier)}`",
             )
     return max(ended_at, key=ended_at.__getitem__, default=None)
 
 
-def _find_undone(lake: Lake, plan_id: str, journals: Journals) -> set[str]:
-    """The bundles that earlier ways back have brought home, unless that was undone in its turn.
+def _find_undone(lake: Lake, plan_id: str, journals: JournalReader) -> set[str]:
+    """The bundles that earlier rollbacks have moved back, unless that was undone in its turn.
 
-    Should one be where the run put it all the same, another hand has brought it there since.
+    If one is where the run put it all the same, somebody else has moved it there since.
     """
     undone: set[str] = set()
-    for earlier in _ways_back(lake, plan_id):
-        settled = {entry.bundle for entry in journals.entries(earlier) if entry.state is StepState.SETTLED}
+    for earlier in _rollbacks_of(lake, plan_id):
+        settled = {entry.bundle for entry in journals.entries(earlier).values() if entry.state is StepState.SETTLED}
         undone |= settled - _find_undone(lake, earlier, journals)
     return undone
 
 
-def _remember(lake: Lake, plan_id: str, way_back: str) -> None:
+def _remember(lake: Lake, plan_id: str, rollback: str) -> None:
     made_at = format_time(datetime.now(UTC))
-    path = f"plans/{plan_id}/rollbacks/{way_back}.json"
+    path = f"plans/{plan_id}/rollbacks/{rollback}.json"
     if not lake.exists(path):
-        lake.put_json(path, {"plan_id": plan_id, "rollback_plan_id": way_back, "made_at": made_at})
+        lake.put_json(path, {"plan_id": plan_id, "rollback_plan_id": rollback, "made_at": made_at})
 
 
-def _ways_back(lake: Lake, plan_id: str) -> list[str]:
-    return [name.removesuffix(".json") for name in lake.names(f"plans/{plan_id}/rollbacks")]
+def _rollbacks_of(lake: Lake, plan_id: str) -> list[str]:
+    names = [name.removesuffix(".json") for name in lake.names(f"plans/{plan_id}/rollbacks")]
+    # The names become paths in ZooKeeper.
+    return [name for name in names if _PLAN_ID.fullmatch(name)]

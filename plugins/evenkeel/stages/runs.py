@@ -1,4 +1,4 @@
-"""All runs of a lake, newest first, together with those that a cluster's ZooKeeper alone knows of."""
+"""All runs of a lake, newest first, and those that only the cluster's ZooKeeper has records of."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.adapters.journals import Journals
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plans import PlanStore
-from evenkeel.adapters.runs import RunStore
-from evenkeel.adapters.zookeeper import ZooKeeperSession
+from evenkeel.adapters.fencing.journal import JournalReader
+from evenkeel.adapters.lake.plans import PlanStore
+from evenkeel.adapters.lake.runs import RunStore
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.adapters.zookeeper.paths import EvenkeelPaths
+from evenkeel.adapters.zookeeper.session import open_session
+from evenkeel.model.canonical import short_id
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.errors import InputError
-from evenkeel.model.moments import format_time
 from evenkeel.model.run import JournalEntry, RunRecord, RunState, StepState
+from evenkeel.model.run_events import name_run
+from evenkeel.model.timestamps import format_time
 
 INTERRUPTED = "interrupted"
 RUNNING = "running"
@@ -45,21 +48,21 @@ class ListedRun:
 
 
 def list_runs(lake: Lake, cluster: str | None, connection: ClusterConnection | None) -> list[ListedRun]:
-    """The runs of a lake, of all clusters or of one; with a connection also those that have not ended by themselves."""
+    """The runs of a lake, of all clusters or of one; with a connection also those under way and those interrupted."""
+    lake.require_existing()
     runs = RunStore(lake)
-    records = [record for record in map(runs.load, runs.ids()) if cluster in (None, record.cluster)]
+    records = runs.records(cluster)
     strategies = _Strategies(lake)
     listed = [_from_record(record, strategies) for record in records]
     if connection is not None:
-        with ZooKeeperSession(
-            connection.zookeeper, connection.timeout_s, connection.timeout_s, connection.security
-        ) as session:
-            listed += _find_open(Journals(session, connection), connection.cluster, records, strategies)
+        with open_session(connection) as session:
+            journals = JournalReader(session, EvenkeelPaths(connection.home))
+            listed += _find_open(journals, connection.cluster, records, strategies)
     return sorted(listed, key=lambda run: (run.started_at, run.epoch, run.run_id), reverse=True)
 
 
 class _Strategies:
-    """By which strategy a plan was made, read once a plan."""
+    """The strategy that made a plan, read once for each plan."""
 
     def __init__(self, lake: Lake) -> None:
         self._plans = PlanStore(lake)
@@ -68,9 +71,9 @@ class _Strategies:
     def of(self, plan_id: str) -> str:
         if plan_id not in self._known:
             try:
-                self._known[plan_id] = self._plans.load(plan_id).plan.strategy
+                self._known[plan_id] = self._plans.read_plan(plan_id).strategy
             except InputError:
-                # The run is told of all the same; its plan may lie in another lake.
+                # The run is listed all the same; its plan may be in another lake.
                 self._known[plan_id] = _UNKNOWN
         return self._known[plan_id]
 
@@ -93,23 +96,22 @@ def _from_record(record: RunRecord, strategies: _Strategies) -> ListedRun:
 
 
 def _find_open(
-    journals: Journals, cluster: str, records: Sequence[RunRecord], strategies: _Strategies
+    journals: JournalReader, cluster: str, records: Sequence[RunRecord], strategies: _Strategies
 ) -> Iterator[ListedRun]:
-    """Runs that began and left no record: the one under way, and those that broke off."""
+    """Runs that left no record: the one under way, and those that were interrupted."""
     recorded = {(record.plan_id, record.epoch) for record in records}
     writer = journals.writer()
-    for plan_id in journals.plan_ids():
-        standing = journals.standing(plan_id)
-        if standing is not None and standing.state is RunState.DONE:
+    for plan_id, status in sorted(journals.statuses().items()):
+        if status is not None and status.state is RunState.DONE:
             continue
-        entries = journals.entries(plan_id)
-        epochs = {entry.epoch for entry in entries} | ({standing.epoch} if standing else set())
+        entries = list(journals.entries(plan_id).values())
+        epochs = {entry.epoch for entry in entries} | ({status.epoch} if status else set())
         is_at_work = writer is not None and writer.plan_id == plan_id
         epochs |= {writer.epoch} if is_at_work and writer else set()
         for epoch in sorted(epochs):
             if (plan_id, epoch) not in recorded:
                 is_running = is_at_work and writer is not None and writer.epoch == epoch
-                began_ms = standing.at_ms if standing is not None and standing.epoch == epoch else None
+                began_ms = status.at_ms if status is not None and status.epoch == epoch else None
                 yield _from_journal(plan_id, epoch, cluster, entries, began_ms, is_running, strategies)
 
 
@@ -125,9 +127,9 @@ def _from_journal(
     own = [entry for entry in entries if entry.epoch == epoch]
     counts = Counter(entry.state for entry in own)
     moments_ms = [entry.at_ms for entry in own] + ([] if began_ms is None else [began_ms])
-    broken_off = f"it ended without a word; `evenkeel apply {plan_id[:12]}` goes on where its journal ends"
+    interrupted = f"ended without a record; `evenkeel apply {short_id(plan_id)}` goes on where its journal ends"
     return ListedRun(
-        run_id=f"{plan_id[:12]}-{epoch:06d}",
+        run_id=name_run(plan_id, epoch),
         plan_id=plan_id,
         strategy=strategies.of(plan_id),
         cluster=cluster,
@@ -138,5 +140,5 @@ def _from_journal(
         settled=counts[StepState.SETTLED],
         skipped=counts[StepState.SKIPPED],
         failed=counts[StepState.FAILED],
-        detail="" if is_running else broken_off,
+        detail="" if is_running else interrupted,
     )

@@ -5,23 +5,28 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evenkeel.adapters.broker_access import BrokerAccess
-from evenkeel.adapters.cluster_reader import read_cluster
-from evenkeel.adapters.cluster_source import open_cluster
-from evenkeel.adapters.lake import Lake
-from evenkeel.adapters.plain_files import import_files
-from evenkeel.adapters.snapshots import SnapshotStore
+from evenkeel.adapters.brokers.access import BrokerAccess
+from evenkeel.adapters.cluster.reader import read_cluster
+from evenkeel.adapters.cluster.source import open_cluster
+from evenkeel.adapters.lake.snapshots import SnapshotContent, SnapshotStore
+from evenkeel.adapters.lake.store import Lake
+from evenkeel.adapters.plain_files.importer import import_files
 from evenkeel.model.connection import ClusterConnection
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import SnapshotManifest
+from evenkeel.stages.last_known_load import with_last_known_load
 
 
 def take_snapshot(lake: Lake, connection: ClusterConnection, settings: Settings) -> SnapshotManifest:
-    """Read a running cluster and store what was found."""
+    """Read a live cluster and store what was found."""
+    return SnapshotStore(lake).write(with_last_known_load(lake, read_snapshot(connection, settings)))
+
+
+def read_snapshot(connection: ClusterConnection, settings: Settings) -> SnapshotContent:
+    """Read a live cluster; nothing is stored."""
     taken_at = datetime.now(UTC)
     with open_cluster(connection, BrokerAccess.from_settings(settings)) as source:
-        content = read_cluster(source, connection.cluster, settings, taken_at)
-    return SnapshotStore(lake).write(content)
+        return read_cluster(source, connection.cluster, settings, taken_at)
 
 
 def import_snapshot(

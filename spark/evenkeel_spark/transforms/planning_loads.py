@@ -1,14 +1,17 @@
-"""The load that is planned for, bundle by bundle; the planner and the gate that judges its plans both ask here.
+"""The load that is planned for, bundle by bundle; the planner and the gate that judges its plans both use it.
 
-A broker's measured cpu belongs to the messages of its bundles now: it is shared out by their rates times the weight
-of their messages. A bundle that is planned with more messages than it has now is planned with more cpu in proportion.
-Measured traffic beyond the sum of the bundles is left out, or spread over them in proportion (`bandwidth_model`).
-All figures are integers, so the answer is the same however the frames are partitioned.
+First the rates: those of now, the 95th percentile, or the peak until the plan expires. Every row keeps its rates of now
+beside them, because what a broker measured belongs to those. Then the load: a broker's measured cpu is shared out over
+its bundles by their rates now times the weight of their messages. A bundle that is planned with more messages than it
+has now is planned with more cpu in proportion. Measured traffic beyond the sum of the bundles is left out, or spread
+over them in proportion (`bandwidth_model`). All figures are integers, so the result does not depend on the
+partitioning. `evenkeel_spark.driver_loads` computes the same without Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,10 +20,69 @@ from pyspark.sql import functions as F
 from evenkeel.model.load import AVERAGE_WEIGHT_MILLIS, Resource, limit_units
 from evenkeel.model.settings import Settings
 from evenkeel.model.snapshot import Broker
-from evenkeel_spark.transforms.planned_rates import IDENTITY_COLUMNS
-from evenkeel_spark.transforms.units import LOAD_COLUMNS
+from evenkeel_spark.cluster_loads import IDENTITY_COLUMNS, LOAD_COLUMNS
+from evenkeel_spark.transforms.columns import with_integer_loads
 
 _THROUGHPUTS = ("throughput_in", "throughput_out")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTables:
+    """The tables of a load profile."""
+
+    bundle_profiles: DataFrame
+    hourly_peaks: DataFrame
+
+
+def planned_rates(tables: LoadTables, hours: Sequence[int], settings: Settings) -> DataFrame:
+    """Each bundle of a profile with the rates that the settings ask for; `hours` are those of the plan's horizon."""
+    profiles = tables.bundle_profiles
+    if settings.planning_load == "peak":
+        profiles = profiles.transform(_with_peaks_of_hours, tables.hourly_peaks, hours)
+    return profiles.select(
+        *IDENTITY_COLUMNS,
+        "cpu_weight_millis",
+        *(F.col(pattern.format("now")).alias(f"{load}_now") for load, pattern in LOAD_COLUMNS.items()),
+        *(F.col(pattern.format(settings.planning_load)).alias(load) for load, pattern in LOAD_COLUMNS.items()),
+    )
+
+
+def rates_now(bundles: DataFrame) -> DataFrame:
+    """Each bundle of a snapshot with its rates of now, for a plan that was made without a profile."""
+    return bundles.transform(with_integer_loads).select(
+        *(name for name in IDENTITY_COLUMNS if name != "sessions"),
+        (F.col("producers") + F.col("consumers")).alias("sessions"),
+        F.lit(AVERAGE_WEIGHT_MILLIS).cast("long").alias("cpu_weight_millis"),
+        *(F.col(load).alias(f"{load}_now") for load in LOAD_COLUMNS),
+        *LOAD_COLUMNS,
+    )
+
+
+def _with_peaks_of_hours(profiles: DataFrame, hourly_peaks: DataFrame, hours: Sequence[int]) -> DataFrame:
+    """Replace a bundle's peak by that of some hours of the week, where the history has seen it in all of them."""
+    peaks = [pattern.format("peak") for pattern in LOAD_COLUMNS.values()]
+    of_hours = (
+        hourly_peaks.where(F.col("hour_of_week").isin(list(hours)))
+        .groupBy("bundle")
+        .agg(F.count("*").alias("hours_seen"), *(F.max(peak).alias(f"{peak}_of_hours") for peak in peaks))
+    )
+    was_seen = F.col("hours_seen") == len(hours)
+    forecast = {peak: F.when(was_seen, F.col(f"{peak}_of_hours")).otherwise(F.col(peak)) for peak in peaks}
+    return profiles.join(of_hours, on="bundle", how="left").withColumns(forecast)
+
+
+def judged_rates(bundles: DataFrame, profile: LoadTables | None, hours: Sequence[int], settings: Settings) -> DataFrame:
+    """The rates by which a plan is judged: owners are the snapshot's, rates are those of the plan's profile.
+
+    A plan without a profile is judged by the load of now. A bundle that the profile lacks carries nothing, and shows up
+    as load that differs from the plan's.
+    """
+    now = bundles.transform(rates_now)
+    if profile is None:
+        return now
+    planned = planned_rates(profile, hours, settings).drop(*(set(IDENTITY_COLUMNS) - {"bundle"}))
+    figures = [name for name in planned.columns if name != "bundle"]
+    return now.select(*IDENTITY_COLUMNS).join(planned, on="bundle", how="left").fillna(0, figures)
 
 
 def planning_loads(rates: DataFrame, brokers: Sequence[Broker], settings: Settings) -> DataFrame:

@@ -1,25 +1,22 @@
-"""Bundles by pool: what each pool's planner has to know, as one group of rows."""
+"""Bundles by pool: the rows that each pool's planner needs, as one group, and a group as the planner's columns."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evenkeel_spark.transforms.namespaces import is_system
+from evenkeel.planning.problem.columns import BundleColumns
+from evenkeel_spark.cluster_loads import BUNDLE_COLUMNS
+from evenkeel_spark.transforms.columns import is_system
 
-BUNDLE_COLUMNS = (
-    "bundle",
-    "namespace",
-    "owner",
-    "version_id",
-    "topics",
-    "sessions",
-    "msg_rate_millis",
-    "throughput_in",
-    "throughput_out",
-    "cpu_millipercent",
-    "state",
-)
+# Columns in which few values repeat often: equal ones become one object.
+_REPEATED = frozenset({"namespace", "owner", "state"})
 
 
 def plannable_bundles(loads: DataFrame) -> DataFrame:
@@ -42,3 +39,22 @@ def by_pool(bundles: DataFrame, namespace_pools: DataFrame, broker_pools: DataFr
         .select("pool", *BUNDLE_COLUMNS)
     )
     return pools.join(placed, on="pool", how="left").select("pool_number", "pool", *BUNDLE_COLUMNS)
+
+
+def bundle_columns(group: pa.Table) -> BundleColumns:
+    """The bundles of a group; rows without a bundle, which only keep an empty pool alive, are left out."""
+    bundles = group.filter(pc.is_valid(group["bundle"]))
+    return BundleColumns(**{name: _as_array(name, bundles[name]) for name in BUNDLE_COLUMNS})
+
+
+def _as_array(name: str, column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    if name in _REPEATED:
+        encoded = column.combine_chunks().dictionary_encode()
+        values: npt.NDArray[Any] = encoded.dictionary.to_numpy(zero_copy_only=False)
+        repeated: npt.NDArray[Any] = values[encoded.indices.to_numpy(zero_copy_only=False)]
+        return repeated
+    if column.null_count:
+        # numpy would turn integers with gaps into floating point.
+        return np.array(column.to_pylist(), dtype=object)
+    array: npt.NDArray[Any] = column.to_numpy()
+    return array

@@ -1,6 +1,6 @@
 """A bundle's load over time: now, median, 95th percentile and peak, and the peak of each hour of the week.
 
-Input is the bundle history of `evenkeel_spark.io`. Percentiles are exact, and interpolate between neighbours.
+Input is the bundle history of `evenkeel_spark.lake_frames`. Percentiles are exact, and interpolate between neighbours.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenkeel.model.load import AVERAGE_WEIGHT_MILLIS, BundleProfile, HourlyPeak
-from evenkeel.planning.horizon import HOURS_A_DAY
-from evenkeel_spark.schemas import select_table
-from evenkeel_spark.transforms.figures import whole
-from evenkeel_spark.transforms.units import LOAD_COLUMNS, with_integer_loads
+from evenkeel.planning.problem.loads import HOURS_A_DAY
+from evenkeel_spark.cluster_loads import LOAD_COLUMNS
+from evenkeel_spark.lake_frames import select_table
+from evenkeel_spark.transforms.columns import whole, with_integer_loads
 
 _QUANTILES = (0.5, 0.95)
 

@@ -1,7 +1,7 @@
 """Bundles to split, by the conditions of PIP-192: over a threshold in enough snapshots in a row.
 
-Input is the bundle history of `evenkeel_spark.io`, and settings without a threshold on auto. Comparisons are strict,
-as in Pulsar (FACTS 4.5). Where to cut the candidates is found by `evenkeel_spark.cuts`.
+Input is the bundle history of `evenkeel_spark.lake_frames`, and settings without a threshold on auto. Comparisons are
+strict, as in Pulsar. Where to cut the candidates is found from their topics, by `SparkLoads.find_cuts`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.model.service_unit import ServiceUnitState
 from evenkeel.model.settings import Settings
-from evenkeel_spark.transforms.namespaces import is_system
+from evenkeel_spark.transforms.columns import is_system
 from evenkeel_spark.transforms.profiles import is_now
 
 MIB = 1 << 20
@@ -99,8 +99,8 @@ def _count_hits(rows: DataFrame) -> DataFrame:
     newest_first = (
         Window.partitionBy("bundle").orderBy("snapshots_ago").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    # The n-th hit back belongs to the row only if it lies n - 1 snapshots back: a miss, or a snapshot without the
-    # bundle, leaves a gap between the two numbers for good.
+    # The n-th hit back counts only if it is n - 1 snapshots back: a miss, or a snapshot without the bundle, leaves a
+    # gap between the two numbers for good.
     is_unbroken = F.col("snapshots_ago") == F.col("place") - 1
     return (
         hits.withColumn("place", F.row_number().over(newest_first))

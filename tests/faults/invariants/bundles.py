@@ -7,7 +7,7 @@ import json
 from evenkeel.model.bundles import BundleName, BundleRange, find_ring_fault, ranges_between
 from evenkeel.model.errors import InputError
 from evenkeel.model.service_unit import ServiceUnitRecord, ServiceUnitState
-from evenkeel.pulsar.state_machine import find_conflict
+from evenkeel.pulsar_rules.state_machine import find_conflict
 from faults.facts import NodeState
 from faults.history import History, decode_record
 from faults.invariants.findings import Findings
@@ -15,7 +15,7 @@ from faults.invariants.findings import Findings
 
 def find_illegal_changes(history: History) -> Findings:
     """I3: each bundle's history is a path of Pulsar's state machine; only brokers force."""
-    if history.facts.is_admin_call:
+    if not history.facts.has_records:
         return
     for bundle, states in history.below(history.units).items():
         before: ServiceUnitRecord | None = None
@@ -42,7 +42,7 @@ def find_ring_faults(history: History) -> Findings:
             fault = _boundary_fault(state)
             if fault is not None:
                 yield state.zxid, f"the boundaries of {namespace} have {fault}"
-    if not history.facts.is_admin_call:
+    if history.facts.has_records:
         yield from _find_overlaps(history)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from evenkeel.model.bundles import BundleName
+from evenkeel.model.bundles import BundleName, ranges_between
 from evenkeel.model.plan import Step, StepKind
 from faults.history import History
 from faults.invariants.findings import Findings
 
+OFF = "false"
 SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
@@ -24,10 +25,12 @@ def find_other_ends(history: History) -> Findings:
         if not facts.must_finish and step.bundle not in begun:
             wanted, is_right = f"with {step.source}", _stayed(history, step)
         else:
-            wanted, is_right = _describe_end(step), _has_ended(history, step)
+            wanted, is_right = _describe_end(step), _has_ended(history, step, in_other_hands)
         if not is_right:
             owner = history.owner_at(step.bundle, end)
             yield end, f"{step.bundle} ends with {owner or 'nobody'}, an uninterrupted run ends {wanted}"
+    if facts.is_done and history.failed:
+        yield end, f"the last run of the plan ended as done, but the journal says that {min(history.failed)} failed"
     # A failed step keeps a run from ever being done, and where another hand led the bundle away, that is right.
     has_reason = bool(history.failed) and history.failed <= in_other_hands
     if facts.must_finish and not facts.is_done and not has_reason:
@@ -44,7 +47,7 @@ def _describe_end(step: Step) -> str:
     return f"with {step.destination}" if step.kind == StepKind.TRANSFER else f"after its {step.kind}"
 
 
-def _has_ended(history: History, step: Step) -> bool:
+def _has_ended(history: History, step: Step, in_other_hands: Collection[str]) -> bool:
     end = history.end_zxid
     match step.kind:
         case StepKind.TRANSFER:
@@ -53,11 +56,26 @@ def _has_ended(history: History, step: Step) -> bool:
             parent = BundleName.parse(step.bundle)
             assert step.split_boundary is not None
             children = [f"{parent.namespace}/{part}" for part in parent.range.split_at(step.split_boundary)]
-            is_cut = all(history.is_there(child, end) for child in children)
-            return is_cut and not history.is_there(step.bundle, end)
+            # A child that went on to a broker which then died is with nobody until a client asks for it.
+            is_cut = all(child in in_other_hands or history.is_there(child, end) for child in children)
+            return is_cut and not _is_served(history, parent, end)
         case _:
             begins = [begin for begin in history.begins if begin.bundle == step.bundle]
             return bool(begins) and history.landing_of(begins[0]) is not None
+
+
+def _is_served(history: History, bundle: BundleName, zxid: int) -> bool:
+    """Whether a bundle is in use. On a modular cluster its boundaries decide.
+
+    A broker that has not heard of a split yet, as ZooKeeper was away, may take the former bundle once more.
+    """
+    if history.facts.has_records:
+        return history.is_there(str(bundle), zxid)
+    state = history.at(f"{history.facts.root}/admin/local-policies/{bundle.namespace}", zxid)
+    assert state is not None
+    assert state.data is not None
+    boundaries = json.loads(state.data)["bundles"]["boundaries"]
+    return bundle.range in ranges_between(int(text, 16) for text in boundaries)
 
 
 def find_switches_left_off(history: History) -> Findings:
@@ -73,7 +91,10 @@ def find_switches_left_off(history: History) -> Findings:
             changed = [key for key in SWITCHES if values.get(key) != before.get(key)]
             expected |= {key: values[key] for key in changed if key in values}
         before = values
+    expected |= facts.set_by_operator
     found: Mapping[str, str] = json.loads(end.data) if end is not None and end.data else {}
     for key in SWITCHES:
-        if found.get(key) != expected.get(key):
+        # Whoever writes the configuration without a visible change may have meant either switch: both are left.
+        may_be_left = bool(facts.set_by_operator) and key not in facts.set_by_operator and found.get(key) == OFF
+        if found.get(key) != expected.get(key) and not may_be_left:
             yield history.end_zxid, f"{key} ends as {found.get(key)}, it was {expected.get(key)}"

@@ -30,7 +30,10 @@ def _precedes(acquisition: Acquisition, begin: Begin) -> bool:
 
 
 def find_forbidden_moments(history: History) -> Findings:
-    """I10: nothing outside the window or unapproved, nothing after the kill switch, nothing that is not in the plan."""
+    """I10: nothing outside the window or unapproved, nothing after the kill switch, nothing that is not in the plan.
+
+    Nor with a clock that is off: Pulsar's leader overrides a record that looks old.
+    """
     facts = history.facts
     for begin in history.begins:
         zxid, time_ms = begin.transaction.zxid, begin.transaction.time_ms
@@ -42,6 +45,9 @@ def find_forbidden_moments(history: History) -> Findings:
             yield zxid, f"{begin.bundle} began {time_ms - ends_at_ms} ms after the end of the window"
         if history.at(f"{facts.home}/stop", zxid - 1) is not None:
             yield zxid, f"{begin.bundle} began after the kill switch was pulled"
+        offset_ms = 0 if begin.record is None else abs(begin.record.timestamp_ms - time_ms)
+        if facts.clock_limit_ms is not None and offset_ms > facts.clock_limit_ms + SLACK_MS:
+            yield zxid, f"the record of {begin.bundle} tells a time that is {offset_ms} ms off"
         if begin.step is None:
             yield zxid, f"{begin.bundle} is not in the plan"
         elif begin.record is not None and begin.record.destination != begin.step.destination:

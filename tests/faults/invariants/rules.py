@@ -7,7 +7,7 @@ import json
 from evenkeel.model.bundles import BundleName
 from evenkeel.model.plan import Step
 from evenkeel.model.policies import IsolationPolicy, Policies
-from evenkeel.pulsar.eligibility import Eligibility
+from evenkeel.pulsar_rules.eligibility import Eligibility
 from faults.facts import Begin
 from faults.history import History
 from faults.invariants.findings import SLACK_MS, Findings
@@ -40,7 +40,9 @@ def _destination_fault(history: History, begin: Begin, step: Step) -> str | None
         return f"{begin.bundle} was sent to {step.destination}, which was not registered"
     age_ms = begin.transaction.time_ms - registration.transaction.time_ms
     # The writer compares incarnations just before it writes; what restarts in between still owns the bundle.
-    if registration.czxid != step.destination_incarnation and age_ms > SLACK_MS:
+    # A registration that was written again is another broker, where brokers write it once.
+    incarnation = registration.zxid if facts.has_records else registration.czxid
+    if incarnation != step.destination_incarnation and age_ms > SLACK_MS:
         return f"{begin.bundle} was sent to {step.destination}, which is not the incarnation of the plan"
     draining = history.at(f"{facts.home}/draining/{step.destination}", zxid)
     if draining is not None and begin.transaction.time_ms - draining.transaction.time_ms > SLACK_MS:
@@ -60,6 +62,9 @@ def _policy_fault(history: History, begin: Begin, step: Step) -> str | None:
         if other.step is not None and other.step.wave == step.wave and other.transaction.zxid > taken_zxid
     ]
     wave_ms = min(other.transaction.time_ms for other in wave_begins)
+    for edited_ms in history.facts.policy_edits_ms:
+        if edited_ms + SLACK_MS < wave_ms:
+            return f"wave {step.wave} began after policies had changed in the configuration store"
     for path in history.facts.policy_paths:
         changes = [s for s in history.states.get(path, []) if s.transaction.session in history.facts.foreign_sessions]
         for change in changes:

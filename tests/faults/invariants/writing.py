@@ -6,6 +6,8 @@ epoch, every intent has an outcome in the end.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from evenkeel.model.plan import Step, StepKind
 from faults.facts import CONCLUSIONS, INTENDED, Begin, EntryWrite
 from faults.history import History, is_in_flight
@@ -51,10 +53,21 @@ def find_stale_writes(history: History) -> Findings:
             yield transaction.zxid, f"{path} was written with epoch {epoch}, the fence was at {fence and fence.version}"
         elif not any(o.type is TxnType.CHECK and o.path == history.fence for o in transaction.operations):
             yield transaction.zxid, f"{path} was written without a check of the fence"
+    yield from _find_removed_writers(history)
     for entry in history.entries:
         told, real = entry.fields.get("epoch"), history.epoch_of(entry.transaction.session, entry.transaction.zxid)
         if told != real:
             yield entry.transaction.zxid, f"entry {entry.order} tells epoch {told}, its writer had {real}"
+
+
+def _find_removed_writers(history: History) -> Findings:
+    """The node `writer` stands for a live session: only that session may remove it, or ZooKeeper with its end."""
+    states = history.states.get(f"{history.facts.home}/writer", [])
+    for made, removed in pairwise(states):
+        transaction = removed.transaction
+        is_removed = removed.data is None and transaction.type is not TxnType.CLOSE_SESSION
+        if is_removed and transaction.session != made.transaction.session:
+            yield removed.zxid, "the node of another writer was removed"
 
 
 def _guarded_paths(history: History, transaction: Transaction) -> list[str]:

@@ -99,6 +99,14 @@ def moves_what_it_was_not_to_begin() -> Maker:
     return made
 
 
+def done_although_a_step_failed() -> Maker:
+    made = started()
+    made.begin()
+    made.override()
+    made.conclude(state="failed")
+    return made
+
+
 def switches_left_off() -> Maker:
     made = started()
     made.configure(WRITER, loadBalancerSheddingEnabled="false")
@@ -109,6 +117,16 @@ def switches_left_off() -> Maker:
 def switches_of_another_hand_overwritten() -> Maker:
     made = started()
     made.configure(OPERATOR, loadBalancerSheddingEnabled="false")
+    made.begin()
+    finish(made)
+    made.configure(WRITER, loadBalancerSheddingEnabled="true")
+    return made
+
+
+def switch_that_an_operator_wants_off_undone() -> Maker:
+    made = started(set_by_operator={"loadBalancerSheddingEnabled": "false"})
+    for session in (WRITER, OPERATOR):
+        made.configure(session, loadBalancerSheddingEnabled="false")
     made.begin()
     finish(made)
     made.configure(WRITER, loadBalancerSheddingEnabled="true")
@@ -126,6 +144,8 @@ BAD: Bad = (
     ("I9", never_says_that_it_is_done),
     ("I9", failed_without_another_hand),
     ("I9", moves_what_it_was_not_to_begin),
+    ("I9", done_although_a_step_failed),
     ("I11", switches_left_off),
     ("I11", switches_of_another_hand_overwritten),
+    ("I11", switch_that_an_operator_wants_off_undone),
 )

@@ -79,6 +79,13 @@ def bundle_that_is_not_in_the_plan() -> Maker:
     return made
 
 
+def with_a_clock_that_is_off() -> Maker:
+    made = started(clock_limit_ms=DEADLINE_MS)
+    made.now_ms += DEADLINE_MS + MORE_THAN_SLACK_MS
+    made.begin()
+    return finish(made)
+
+
 BAD: Bad = (
     ("I4", goes_on_while_a_flight_is_overdue),
     ("I4", never_lands),
@@ -87,4 +94,5 @@ BAD: Bad = (
     ("I10", after_the_end_that_the_caller_gave),
     ("I10", after_the_kill_switch),
     ("I10", bundle_that_is_not_in_the_plan),
+    ("I10", with_a_clock_that_is_off),
 )

@@ -91,11 +91,22 @@ def too_many_sessions() -> Maker:
     return made
 
 
+def wave_begins_after_a_change_in_the_other_store() -> Maker:
+    made = started(*TWO_WAVES)
+    made.facts["policy_edits_ms"] = (made.now_ms,)
+    made.begin(0)
+    finish(made, 0)
+    made.now_ms += MORE_THAN_SLACK_MS
+    made.begin(1)
+    return finish(made, 1)
+
+
 BAD: Bad = (
     ("I6", destination_is_not_registered),
     ("I6", destination_has_restarted_long_ago),
     ("I6", destination_is_drained),
     ("I6", wave_begins_after_a_policy_changed),
+    ("I6", wave_begins_after_a_change_in_the_other_store),
     ("I6", destination_is_reserved_for_others),
     ("I6", waves_mix),
     ("I7", too_many_in_flight),

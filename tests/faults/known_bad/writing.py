@@ -114,7 +114,16 @@ def intent_left_open() -> Maker:
     return made
 
 
+def node_of_another_writer_removed() -> Maker:
+    made = started()
+    made.begin()
+    finish(made)
+    made.release(RIVAL)
+    return made
+
+
 BAD: Bad = (
+    ("I2", node_of_another_writer_removed),
     ("I1", released_twice),
     ("I1", two_intents_for_a_bundle),
     ("I2", overtaken_writer_writes),

@@ -1,1 +1,1 @@
-"""Says in words why something is done, why not, and what would help."""
+"""Reasons in words: why a bundle moves, why another does not, and what would help."""

@@ -1,4 +1,7 @@
-"""Finds policies that contradict each other or the cluster, and says what Pulsar makes of them."""
+"""Find policies that contradict each other or the cluster, and say how Pulsar treats them.
+
+The sentences are stored in the table of rejections and are part of the plan id.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evenkeel.model.plan import Rejection
 from evenkeel.model.policies import IsolationPolicy, Policies
-from evenkeel.pulsar.eligibility import Eligibility
-
-# A sentence about many names tells this many of them.
-NAMED = 3
+from evenkeel.planning.explaining.words import list_some
+from evenkeel.pulsar_rules.eligibility import Eligibility
 
 
 def explain_policies(policies: Policies, broker_ids: Sequence[str], namespaces: Iterable[str]) -> list[Rejection]:
-    """A row for each contradiction that concerns one of these namespaces; `broker_ids` are the live brokers."""
+    """One row per contradiction that concerns one of these namespaces; `broker_ids` are the live brokers."""
     names = sorted(set(namespaces))
     rules = [_Rule(policy, broker_ids) for policy in policies.isolation]
     return [
@@ -27,13 +28,13 @@ def explain_policies(policies: Policies, broker_ids: Sequence[str], namespaces: 
 
 
 class _Rule:
-    """One isolation policy as if it were the only one."""
+    """One isolation policy, evaluated as if it were the only one."""
 
     def __init__(self, policy: IsolationPolicy, broker_ids: Sequence[str]) -> None:
         self.name = policy.name
         self.has_secondaries = bool(policy.secondary)
         self._alone = Eligibility(broker_ids, Policies(isolation=(policy,)))
-        # What a namespace without a policy may not use is what the policy claims.
+        # The brokers that a namespace without a policy may not use are the policy's primaries.
         unruled = Eligibility(broker_ids, Policies(isolation=(dataclasses.replace(policy, namespaces=()),)))
         self.primaries = frozenset(broker_ids) - unruled.brokers_for("")
 
@@ -45,22 +46,22 @@ class _Rule:
 
 
 def _explain_empty(rules: Sequence[_Rule], names: Sequence[str]) -> Iterator[Rejection]:
-    """Policies whose primaries match no live broker."""
+    """Find policies whose primaries match no live broker."""
     for rule in rules:
         ruled = [name for name in names if rule.names(name)]
         if not ruled or rule.primaries:
             continue
         if rule.brokers_for(ruled[0]):
-            outcome = f"its secondaries alone serve {_list(ruled)}"
+            outcome = f"its secondaries alone serve {list_some(ruled)}"
         else:
             outcome = f"{'its secondaries neither' if rule.has_secondaries else 'it has no secondaries'}: "
-            outcome += f"no broker may own {_list(ruled)}"
+            outcome += f"no broker may own {list_some(ruled)}"
         detail = f"the primaries of isolation policy {rule.name} match no live broker, {outcome}"
         yield _finding("policy-without-brokers", detail)
 
 
 def _explain_overlaps(rules: Sequence[_Rule], names: Sequence[str]) -> Iterator[Rejection]:
-    """Namespaces that several policies name."""
+    """Find namespaces that several policies match."""
     shadowed: dict[tuple[int, int], list[str]] = defaultdict(list)
     for name in names:
         first, *others = [number for number, rule in enumerate(rules) if rule.names(name)] or [-1]
@@ -68,7 +69,7 @@ def _explain_overlaps(rules: Sequence[_Rule], names: Sequence[str]) -> Iterator[
             shadowed[first, other].append(name)
     for (first, other), both in sorted(shadowed.items()):
         detail = (
-            f"isolation policies {rules[first].name} and {rules[other].name} both name {_list(both)}: "
+            f"isolation policies {rules[first].name} and {rules[other].name} both name {list_some(both)}: "
             f"Pulsar goes by the first in its map, {rules[first].name}"
         )
         yield _finding("policy-overlap", detail)
@@ -77,31 +78,26 @@ def _explain_overlaps(rules: Sequence[_Rule], names: Sequence[str]) -> Iterator[
 def _explain_shared(
     policies: Policies, broker_ids: Sequence[str], rules: Sequence[_Rule], names: Sequence[str]
 ) -> Iterator[Rejection]:
-    """Policies that together leave no broker to the namespaces that none of them names."""
+    """Find out whether the policies leave no broker for the namespaces that none of them matches."""
     eligibility = Eligibility(broker_ids, policies)
     unruled = [name for name in names if eligibility.policy_of(name) is None]
     if not broker_ids or not unruled or eligibility.brokers_for(unruled[0]):
         return
     detail = (
-        f"isolation policies ({_list([rule.name for rule in rules])}) reserve every live broker: none may own "
-        f"{_list(unruled)}, which no policy names"
+        f"isolation policies ({list_some([rule.name for rule in rules])}) reserve every live broker: none may own "
+        f"{list_some(unruled)}, which no policy names"
     )
     yield _finding("no-shared-broker", detail)
 
 
 def _explain_domains(policies: Policies) -> Iterator[Rejection]:
-    """Brokers that several failure domains list."""
+    """Find brokers that are in several failure domains."""
     listed = Counter(broker for brokers in policies.failure_domains.values() for broker in set(brokers))
     for broker in sorted(broker for broker, times in listed.items() if times > 1):
         domains = sorted(domain for domain, brokers in policies.failure_domains.items() if broker in brokers)
-        detail = f"the failure domains {_list(domains)} all list {broker}; it is counted in {domains[-1]}"
+        detail = f"the failure domains {list_some(domains)} all list {broker}; it is counted in {domains[-1]}"
         yield _finding("failure-domain-overlap", detail)
 
 
 def _finding(rule: str, detail: str) -> Rejection:
     return Rejection("", "plan", None, None, rule, detail)
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

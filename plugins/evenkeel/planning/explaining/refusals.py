@@ -1,34 +1,45 @@
-"""Says what was left undone, and which rule refused it."""
+"""Explain what a pool's plan leaves undone, and which rule refused it.
+
+The sentences are stored in the table of rejections and are part of the plan id. Some of them hold whatever becomes of
+the pool's moves; the others hold only if budgets and waves leave out none of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from evenkeel.model.plan import Rejection
 from evenkeel.model.snapshot import BrokerState
-from evenkeel.planning.anti_affinity import NO_GROUP
-from evenkeel.planning.arrays import Bools, Ints
-from evenkeel.planning.explaining.words import count, percent, resource_name
-from evenkeel.planning.floors import Band
-from evenkeel.planning.pools import NO_POOL
-from evenkeel.planning.problem import Mobility, PoolProblem
+from evenkeel.planning.explaining.words import count, limit_name, list_some, percent
+from evenkeel.planning.problem.anti_affinity import NO_GROUP
+from evenkeel.planning.problem.band import Band
+from evenkeel.planning.problem.columns import Bools, Ints
+from evenkeel.planning.problem.pools import NO_POOL
+from evenkeel.planning.problem.problem import Mobility, PoolProblem
 from evenkeel.planning.search.placement import Placement
 
-# Of a broker that stays hot, this many of its largest bundles are explained one by one.
+# For a broker that stays hot, this many of its largest bundles are explained one by one.
 EXPLAINED_BUNDLES = 10
-# A sentence about many namespaces names this many of them.
-NAMED_NAMESPACES = 3
 
 NO_ELIGIBLE_BROKER = "no-eligible-broker"
 DRAINING = "draining"
+NO_REPORT = "no-load-report"
 TOO_BIG = "too-big"
+LEFT_ALONE = "left-alone"
 
 PINNED = {
     Mobility.EXCLUDED: ("excluded-namespace", "its namespace is excluded from moves by the settings or in Pulsar"),
     Mobility.SYSTEM: ("system-namespace", "Pulsar pins its namespace to its place"),
+    Mobility.UNREPORTED: (
+        NO_REPORT,
+        "nobody knows what it carries: its broker, or one of its pool, gave no load report",
+    ),
+    Mobility.PINNED: ("pinned-bundle", "it is pinned to its broker by the settings"),
+    Mobility.LEFT_ALONE: (LEFT_ALONE, "its broker is to be left alone by the settings"),
     Mobility.IN_FLIGHT: ("in-flight", "it was changing hands or splitting when the snapshot was taken"),
     Mobility.GROUP_SPANS_POOLS: (
         "anti-affinity",
@@ -37,39 +48,82 @@ PINNED = {
 }
 
 
+class StaysHot(NamedTuple):
+    """The rule of the rejections of brokers that end up above their band, and why nothing brings them lower."""
+
+    rule: str
+    why: str
+
+
+STAYS_HOT = StaysHot("band", "no moves or exchanges were found that bring it lower")
+
+
 class Obstacle(NamedTuple):
-    """A rule that shuts brokers out; in words where it shuts out all, and where it does so together with others."""
+    """A rule that excludes brokers: as a sentence if it excludes all of them, and as part of one if it is not alone.
+
+    `is_lasting` means that it excludes them wherever other bundles go.
+    """
 
     rule: str
     shut: Bools
     of_all: str
     of_some: str
+    is_lasting: bool = False
 
 
-def explain_refusals(placement: Placement, band: Band, unrepaired: Bools) -> list[Rejection]:
-    """The rejections of a pool: what holds for all of it, bundles that must move and cannot, brokers that stay hot."""
-    rejections = list(_explain_pool(placement.problem))
-    rejections += [_unrepaired(placement, row) for row in np.flatnonzero(unrepaired).tolist()]
+class Refusal(NamedTuple):
+    """Why a bundle stays: the rule, the sentence, and whether both hold wherever other bundles go."""
+
+    rule: str
+    why: str
+    is_lasting: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRefusals:
+    """The rejections of a pool: those that hold in any case, and those that hold only if no move is left out.
+
+    If moves are left out, `if_cut` takes the place of `if_whole`.
+    """
+
+    lasting: tuple[Rejection, ...] = ()
+    if_whole: tuple[Rejection, ...] = ()
+    if_cut: tuple[Rejection, ...] = ()
+
+
+def explain_refusals(placement: Placement, band: Band, unrepaired: Bools) -> PoolRefusals:
+    """List what the whole pool, bundles that must move but cannot, and the bundles of hot brokers were refused."""
+    lasting, if_whole, if_cut = list(_explain_pool(placement.problem)), [], []
+    for row in np.flatnonzero(unrepaired).tolist():
+        found = _why_unrepaired(placement, row)
+        if found.is_lasting:
+            lasting.append(_unrepaired(placement.problem, row, found.rule, f"but {found.why}"))
+        else:
+            if_whole.append(_unrepaired(placement.problem, row, found.rule, f"but {found.why}"))
+            if_cut.append(_unrepaired(placement.problem, row, found.rule, "and this plan does not move it"))
     above = np.maximum(placement.used - band.cap, 0)
     above[~placement.takes_part] = 0
     for broker in np.flatnonzero(above.any(axis=1)).tolist():
-        for resource in np.flatnonzero(above[broker]).tolist():
-            rejections.append(_hot_broker(placement, band, broker, resource))
-        rejections += _hot_bundles(placement, band, broker)
-    return rejections
+        if_whole += _hot_bundles(placement, band, broker)
+    return PoolRefusals(tuple(lasting), tuple(if_whole), tuple(if_cut))
 
 
 def _explain_pool(problem: PoolProblem) -> Iterator[Rejection]:
-    """What keeps a pool as a whole from being planned: nobody may own its namespaces, or nobody may receive."""
+    """Explain why a pool cannot be planned at all: no broker may own its namespaces, or none may receive."""
     if problem.pool == NO_POOL:
         for number, policy in enumerate(problem.class_policies):
             rows = np.flatnonzero(problem.eligibility_class == number)
+            names = sorted({str(name) for name in problem.namespaces[rows]})
             who = f"isolation policy {policy} names no live broker" if policy else "every live broker is reserved"
             detail = (
-                f"{who}, so that none may own {_list_namespaces(problem, rows)}: "
+                f"{who}, so that none may own {list_some(names, 'namespaces')}: "
                 f"{count(len(rows), 'bundle')} can go nowhere"
             )
             yield Rejection(problem.pool, "pool", None, None, NO_ELIGIBLE_BROKER, detail)
+    elif problem.unreported:
+        who = list_some(problem.unreported, "brokers")
+        detail = f"the pool is left as it is, because nobody knows what {who} carries: there is no fresh load report"
+        yield Rejection(problem.pool, "pool", None, problem.unreported[0], NO_REPORT, detail)
     elif len(problem.bundles) and not problem.can_receive.any():
         states = [state for state, is_member in zip(problem.states, problem.is_member, strict=True) if is_member]
         counted = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
@@ -79,15 +133,13 @@ def _explain_pool(problem: PoolProblem) -> Iterator[Rejection]:
         yield Rejection(problem.pool, "pool", None, None, rule, detail)
 
 
-def _list_namespaces(problem: PoolProblem, rows: Ints) -> str:
-    names = sorted({str(name) for name in problem.namespaces[rows]})
-    more = f" and {len(names) - NAMED_NAMESPACES:,} more namespaces" if len(names) > NAMED_NAMESPACES else ""
-    return ", ".join(names[:NAMED_NAMESPACES]) + more
-
-
-def _unrepaired(placement: Placement, row: int) -> Rejection:
-    problem = placement.problem
+def _unrepaired(problem: PoolProblem, row: int, rule: str, why: str) -> Rejection:
     owner = problem.broker_ids[int(problem.owner[row])]
+    detail = f"{owner} may not keep the bundle, {why}"
+    return Rejection(problem.pool, "bundle", problem.bundles[row], owner, rule, detail)
+
+
+def _why_unrepaired(placement: Placement, row: int) -> Refusal:
     ceiling = np.maximum(placement.line, placement.used_before)
     line = Obstacle(
         "overload-line",
@@ -95,55 +147,44 @@ def _unrepaired(placement: Placement, row: int) -> Rejection:
         "every broker that may own it would go above the overload line with it",
         "would go above the overload line",
     )
-    rule, why = find_refusal(placement, row, ceiling, line) or (
-        "no-gain",
-        "nothing that was tried found the room for it that others have in the end",
+    return find_refusal(placement, row, ceiling, line) or Refusal(
+        "no-gain", "no move was found that takes it to a broker with room", is_lasting=False
     )
-    return Rejection(
-        problem.pool, "bundle", problem.bundles[row], owner, rule, f"{owner} may not keep the bundle, but {why}"
-    )
-
-
-def _hot_broker(placement: Placement, band: Band, broker: int, resource: int) -> Rejection:
-    problem = placement.problem
-    limit, cap = int(problem.limit[broker, resource]), int(band.cap[broker, resource])
-    used, before = int(placement.used[broker, resource]), int(placement.used_before[broker, resource])
-    detail = (
-        f"stays at {percent(used, limit)} of its {resource_name(resource)} (before: {percent(before, limit)}), "
-        f"where the band ends at {percent(cap, limit)}: no moves or exchanges were found that bring it lower"
-    )
-    return Rejection(problem.pool, "broker", None, problem.broker_ids[broker], "band", detail)
 
 
 def _hot_bundles(placement: Placement, band: Band, broker: int) -> Iterator[Rejection]:
-    """Why the largest bundles of a broker that stays hot were left alone."""
+    """Explain why the largest bundles of a broker that stays above its band were not moved."""
     problem = placement.problem
     above = np.maximum(placement.used[broker] - band.cap[broker], 0)
     resource = int(np.argmax(above / np.maximum(placement.cap[broker], 1)))
     mine = np.flatnonzero((placement.owner == broker) & (problem.load[:, resource] > 0))
     largest = mine[np.lexsort((mine, -problem.load[mine, resource]))][:EXPLAINED_BUNDLES]
+    name = problem.broker_ids[broker]
     for row in largest.tolist():
-        rule, why = _why_left_alone(placement, row)
+        found = _why_left_alone(placement, row)
         carries = percent(int(problem.load[row, resource]), int(problem.limit[broker, resource]))
-        detail = f"carries {carries} of the {resource_name(resource)} of a broker that stays hot: {why}"
-        yield Rejection(problem.pool, "bundle", problem.bundles[row], problem.broker_ids[broker], rule, detail)
+        detail = f"uses {carries} of {name}'s {limit_name(resource)}, and {name} stays above its band: {found.why}"
+        yield Rejection(problem.pool, "bundle", problem.bundles[row], name, found.rule, detail)
 
 
-def _why_left_alone(placement: Placement, row: int) -> tuple[str, str]:
+def _why_left_alone(placement: Placement, row: int) -> Refusal:
     problem = placement.problem
     if placement.owner[row] != problem.owner[row]:
-        return "moved-here", "the plan brings it here, where it does less harm than where it was"
+        return Refusal(
+            "moved-here", "the plan brings it here, where it does less harm than where it was", is_lasting=False
+        )
     band = Obstacle(
         "band",
-        # Without a known limit nobody can say that it has room.
+        # A broker without a known limit does not count as having room.
         ~_has_room(placement, row, placement.receive_cap) | ~placement.receives,
-        "none of the brokers that may own it has room for it inside the band",
-        "would have no room for it inside the band",
+        "no eligible broker has room for it inside its band",
+        "have no room for it inside their band",
     )
-    found = find_refusal(placement, row, placement.receive_cap, band)
-    if found is not None:
-        return found
-    return "no-gain", "others have room for it, but nothing that was tried is better with it moved"
+    return find_refusal(placement, row, placement.receive_cap, band) or Refusal(
+        "no-gain",
+        "other brokers have room for it, but no move of it was found that improves the plan",
+        is_lasting=False,
+    )
 
 
 def _has_room(placement: Placement, row: int, ceiling: Ints) -> Bools:
@@ -151,15 +192,15 @@ def _has_room(placement: Placement, row: int, ceiling: Ints) -> Bools:
     return room
 
 
-def find_refusal(placement: Placement, row: int, ceiling: Ints, *more: Obstacle) -> tuple[str, str] | None:
-    """The first rule, in the order of Pulsar's filters, that keeps a bundle from every other broker; None for room.
+def find_refusal(placement: Placement, row: int, ceiling: Ints, *more: Obstacle) -> Refusal | None:
+    """Find the first rule, in the order of Pulsar's filters, that excludes every other broker; None if there is none.
 
-    Where no rule does so alone, all that do so together are named; `more` come after those that are always looked at.
+    If no single rule does, all rules that do so together are named; `more` are checked after the usual ones.
     """
     problem = placement.problem
     mobility = Mobility(int(problem.mobility[row]))
     if mobility != Mobility.FREE:
-        return PINNED[mobility]
+        return Refusal(*PINNED[mobility])
     kind = int(problem.eligibility_class[row])
     is_other = np.ones(len(problem.broker_ids), dtype=bool)
     is_other[[int(problem.owner[row]), int(placement.owner[row])]] = False
@@ -167,22 +208,22 @@ def find_refusal(placement: Placement, row: int, ceiling: Ints, *more: Obstacle)
     if not allowed.any():
         policy = problem.class_policies[kind]
         by = f"isolation policy {policy}" if policy else "the isolation policies of others"
-        return NO_ELIGIBLE_BROKER, f"no other live broker may own {problem.namespaces[row]} by {by}"
+        return Refusal(NO_ELIGIBLE_BROKER, f"no other live broker may own {problem.namespaces[row]} by {by}")
     serving = problem.serving[kind] & is_other
     if not serving.any():
         others = count(int(allowed.sum()), "other broker")
-        return "persistent-topics", f"the {others} that may own it would have to serve persistent topics"
+        return Refusal("persistent-topics", f"the {others} that may own it would have to serve persistent topics")
     receiving = problem.eligible[kind] & problem.can_receive & is_other
     if not receiving.any():
         return _why_not_receiving(problem, serving)
     return _name_binding(receiving, [*_find_obstacles(placement, row, receiving, ceiling), *more])
 
 
-def _name_binding(receiving: Bools, obstacles: Sequence[Obstacle]) -> tuple[str, str] | None:
-    """The obstacle that shuts everyone out, or all that do so together under the name of the one that does most."""
+def _name_binding(receiving: Bools, obstacles: Sequence[Obstacle]) -> Refusal | None:
+    """The obstacle that excludes every broker, or all that do so together, named after the one that excludes most."""
     for obstacle in obstacles:
         if not (receiving & ~obstacle.shut).any():
-            return obstacle.rule, obstacle.of_all
+            return Refusal(obstacle.rule, obstacle.of_all, obstacle.is_lasting)
     left, binding = receiving.copy(), []
     for obstacle in obstacles:
         binding.append((int((left & obstacle.shut).sum()), obstacle))
@@ -192,11 +233,12 @@ def _name_binding(receiving: Bools, obstacles: Sequence[Obstacle]) -> tuple[str,
     parts = [f"{number:,} {obstacle.of_some}" for number, obstacle in binding if number]
     most = max(binding, key=lambda bound: bound[0])[1]
     others = count(int(receiving.sum()), "other broker")
-    return most.rule, f"of the {others} that may own it {', '.join(parts[:-1])} and {parts[-1]}"
+    why = f"of the {others} that may own it, {', '.join(parts[:-1])} and {parts[-1]}"
+    return Refusal(most.rule, why, is_lasting=False)
 
 
 def _find_obstacles(placement: Placement, row: int, receiving: Bools, ceiling: Ints) -> Iterator[Obstacle]:
-    """What may shut out brokers that could receive the bundle, whatever they carry now."""
+    """Rules that may exclude brokers that could otherwise receive the bundle, whatever they carry now."""
     problem = placement.problem
     others = count(int(receiving.sum()), "other broker")
     topics, limit = count(int(problem.topics[row]), "topic"), count(placement.topic_limit, "topic")
@@ -220,32 +262,38 @@ def _find_obstacles(placement: Placement, row: int, receiving: Bools, ceiling: I
         ~(problem.load[row] <= ceiling).all(axis=1),
         _why_too_big(placement, row, receiving, ceiling),
         "would be too small for it even if empty",
+        is_lasting=True,
     )
 
 
-def _why_not_receiving(problem: PoolProblem, eligible: Bools) -> tuple[str, str]:
+def _why_not_receiving(problem: PoolProblem, eligible: Bools) -> Refusal:
+    others = f"the {count(int(eligible.sum()), 'other broker')} that may own it"
+    if problem.is_left_alone[eligible].all():
+        return Refusal(LEFT_ALONE, f"the settings leave {others} alone")
+    if problem.is_left_alone[eligible].any():
+        eligible = eligible & ~problem.is_left_alone
+        others = f"the {count(int(eligible.sum()), 'other broker')} that may own it and that the settings do not spare"
     states = sorted({state for state, may in zip(problem.states, eligible, strict=True) if may})
-    others = count(int(eligible.sum()), "other broker")
     if problem.must_be_emptied[eligible].all():
-        return DRAINING, f"the {others} that may own it must be emptied ({', '.join(states)})"
+        return Refusal(DRAINING, f"{others} must be emptied ({', '.join(states)})")
     if states == [BrokerState.ACTIVE]:
-        return "version-filter", f"the {others} that may own it would have to run the latest version"
+        return Refusal("version-filter", f"{others} would have to run the latest version")
     if BrokerState.ACTIVE in states:
         states.remove(BrokerState.ACTIVE)
         why = f"would have to run the latest version, or cannot receive ({', '.join(states)})"
-        return "version-filter", f"the {others} that may own it {why}"
-    return "no-active-broker", f"the {others} that may own it cannot receive ({', '.join(states)})"
+        return Refusal("version-filter", f"{others} {why}")
+    return Refusal("no-active-broker", f"{others} cannot receive ({', '.join(states)})")
 
 
 def _why_too_big(placement: Placement, row: int, candidates: Bools, ceiling: Ints) -> str:
-    """How much of the candidate that suits it best, were it empty, a bundle would take."""
+    """Say how much a bundle would take of the candidate that suits it best, even if that were empty."""
     problem = placement.problem
     share = np.where(ceiling > 0, problem.load[row] / np.maximum(ceiling, 1), np.inf)[candidates]
     best = int(np.flatnonzero(candidates)[np.argmin(share.max(axis=1))])
     resource = int(np.argmax(problem.load[row] / np.maximum(ceiling[best], 1)))
     limit = int(problem.limit[best, resource])
     return (
-        f"it takes {percent(int(problem.load[row, resource]), limit)} of the {resource_name(resource)} of "
-        f"{problem.broker_ids[best]}, which even empty may be filled to {percent(int(ceiling[best, resource]), limit)} "
-        "only: a split would help"
+        f"it needs {percent(int(problem.load[row, resource]), limit)} of {problem.broker_ids[best]}'s "
+        f"{limit_name(resource)}, and that broker may be filled to {percent(int(ceiling[best, resource]), limit)} at "
+        "most: split the bundle"
     )

@@ -1,1 +1,1 @@
-"""Finds the placement of a pool, and the bounds that hold for any."""
+"""Search for the new placement of a pool, and lower bounds for every plan of it."""

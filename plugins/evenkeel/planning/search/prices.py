@@ -1,4 +1,4 @@
-"""What it costs to move a bundle, by the objective of the settings."""
+"""The price of moving each bundle, by the objective in the settings."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ import numpy as np
 from evenkeel.model.load import RESOURCES, Resource
 from evenkeel.model.plan import StepKind
 from evenkeel.model.settings import Settings
-from evenkeel.planning.arrays import Floats, Ints
-from evenkeel.planning.disruption import pricing_of, step_prices
-from evenkeel.planning.problem import PoolProblem
-from evenkeel.planning.search.hot_brokers import HotBroker, find_hot_brokers
-from evenkeel.planning.search.knapsack import cheapest_part, fewest_bundles
+from evenkeel.planning.problem.columns import Floats, Ints
+from evenkeel.planning.problem.disruption import pricing_of, step_prices
+from evenkeel.planning.problem.problem import PoolProblem
+from evenkeel.planning.search.hot_brokers import HotBroker, cheapest_part, fewest_bundles, find_hot_brokers
 
-# Of two plans with as many moves the one with fewer client-seconds wins, and the other way round: the second
-# objective has this weight against the first.
+# The weight of the secondary objective: among plans with equally many moves, fewer client-seconds win, and vice versa.
 TIE_BREAK = 0.02
-# In `balanced` a percent more client-seconds counts for a little less than a percent more moves: each move also
-# takes its share of the window.
+# With `balanced`, one percent more client-seconds weighs a little less than one percent more moves, because every move
+# also takes its share of the window.
 BALANCED_CLIENTS = 0.65
 
 
 def price_bundles(problem: PoolProblem, cap: Ints, settings: Settings) -> Floats:
-    """The price of moving each bundle, where brokers aim below these caps; on average about 1.
+    """The price of moving each bundle while brokers aim below these caps; about 1 on average.
 
-    A price has a part that every move costs and a part that grows with the client-seconds. Each is measured in what
-    the least of it would be for the whole pool, so that `balanced` weighs the one against the other.
+    A price has a fixed part per move and a part proportional to the client-seconds. Each is scaled by the least that
+    the whole pool needs of it, so that `balanced` can weigh one against the other.
     """
     client_ms = _client_ms(problem, settings)
     hot = find_hot_brokers(problem, cap)
@@ -33,7 +31,7 @@ def price_bundles(problem: PoolProblem, cap: Ints, settings: Settings) -> Floats
         fewest = max(sum(_fewest_moves(problem, broker) for broker in hot), 1)
         least_ms = max(sum(_least_client_ms(problem, broker, client_ms) for broker in hot), 1)
     else:
-        # Nobody has to hand anything over for the sake of balance: the average bundle is the measure.
+        # No broker has to give anything up for balance, so the average bundle sets the scale.
         fewest, least_ms = max(len(client_ms), 1), max(int(client_ms.sum()), 1)
     by_move, by_client = {
         "moves": (1.0, TIE_BREAK),
@@ -44,7 +42,7 @@ def price_bundles(problem: PoolProblem, cap: Ints, settings: Settings) -> Floats
 
 
 def _client_ms(problem: PoolProblem, settings: Settings) -> Ints:
-    """What the step of each bundle will be charged with, catching up included."""
+    """The disruption that a step for each bundle is charged with, catch-up reads included."""
     throughput_out = problem.load[:, RESOURCES.index(Resource.BANDWIDTH_OUT)]
     pricing = pricing_of(problem.load_manager, settings)
     return step_prices(StepKind.TRANSFER, problem.sessions, throughput_out, pricing)

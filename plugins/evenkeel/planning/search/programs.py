@@ -1,27 +1,31 @@
 """Linear and integer programs, solved by HiGHS through scipy.
 
-Work is limited by nodes of the search tree, never by time: the same input gives the same answer on any machine.
+Work is limited by nodes of the search tree, never by time, so the same input gives the same result on any machine.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array
 
-from evenkeel.planning.arrays import Bools, Floats
-from evenkeel.planning.search.quiet import without_library_chatter
+from evenkeel.planning.problem.columns import Bools, Floats
 
-# The solver's answers are trusted to this part.
+# Relative accuracy that is expected of the solver.
 SOLVER_ERROR = 1e-6
+
+STANDARD_OUTPUT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Least price × x with at_most·x ≤ limit and 0 ≤ x ≤ highest; x is whole where `is_whole` says so."""
+    """Minimise price·x subject to at_most·x ≤ limit and 0 ≤ x ≤ highest; x is an integer where `is_whole` is set."""
 
     price: Floats
     at_most: csr_array
@@ -30,7 +34,7 @@ class Program:
     is_whole: Bools
 
     def with_columns(self, columns: Bools) -> Program:
-        """The same program in fewer unknowns; the others are 0."""
+        """The same program with all other unknowns fixed at 0."""
         return Program(
             self.price[columns], self.at_most[:, columns], self.limit, self.highest[columns], self.is_whole[columns]
         )
@@ -38,7 +42,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """The answer of a program whose unknowns need not be whole."""
+    """The optimum of a program without the integer constraints."""
 
     value: float
     x: Floats
@@ -47,40 +51,54 @@ class Relaxed:
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The best whole answer that was found, if any, and a bound that no answer is below."""
+    """The best integer solution that was found, if any, and a lower bound for every solution."""
 
     x: Floats | None
     bound: float
 
 
 def solve_relaxed(program: Program) -> Relaxed | None:
-    """Solve with unknowns that may be cut; None where there is no answer."""
-    answer = linprog(
+    """Solve a program without the integer constraints; None if it has no solution."""
+    solved = linprog(
         program.price,
         A_ub=program.at_most,
         b_ub=program.limit,
         bounds=np.stack([np.zeros(len(program.price)), program.highest], axis=1),
         method="highs-ds",
     )
-    if answer.status != 0:
+    if solved.status != 0:
         return None
-    return Relaxed(float(answer.fun), answer.x, answer.lower.marginals + answer.upper.marginals)
+    return Relaxed(float(solved.fun), solved.x, solved.lower.marginals + solved.upper.marginals)
 
 
 def solve_whole(program: Program, nodes: int, gap: float = 0.0) -> Solved:
-    """Solve with whole unknowns, looking at no more than this many nodes."""
-    with without_library_chatter():
-        answer = milp(
+    """Solve a program with its integer constraints, visiting at most this many nodes."""
+    with _native_output_discarded():
+        solved = milp(
             program.price,
             constraints=LinearConstraint(program.at_most, ub=program.limit),
             bounds=Bounds(0.0, program.highest),
             integrality=program.is_whole,
             options={"node_limit": nodes, "mip_rel_gap": gap},
         )
-    bound = -np.inf if answer.mip_dual_bound is None else float(answer.mip_dual_bound)
-    return Solved(None if answer.x is None else np.asarray(answer.x), bound)
+    bound = -np.inf if solved.mip_dual_bound is None else float(solved.mip_dual_bound)
+    return Solved(None if solved.x is None else np.asarray(solved.x), bound)
 
 
 def whole_bound(value: float) -> int:
-    """A bound on a sum of whole prices, rounded up to the next whole number that is surely not above it."""
+    """Round a lower bound on a sum of integer prices up to the next integer that rounding errors cannot invalidate."""
     return max(0, math.ceil(value - max(1e-3, abs(value) * SOLVER_ERROR))) if math.isfinite(value) else 0
+
+
+@contextmanager
+def _native_output_discarded() -> Iterator[None]:
+    """Discard what native code prints: HiGHS writes a debug line now and then, and standard output is the user's."""
+    kept = os.dup(STANDARD_OUTPUT)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, STANDARD_OUTPUT)
+        yield
+    finally:
+        os.dup2(kept, STANDARD_OUTPUT)
+        os.close(nowhere)
+        os.close(kept)

@@ -1,1 +1,1 @@
-"""Which bundles are split, where, and when."""
+"""Which bundles to split, and where to cut them."""

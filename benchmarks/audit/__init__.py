@@ -1,0 +1,1 @@
+"""Do audits make predictions better?"""

@@ -1,0 +1,1 @@
+"""How long commands take from start to end, against bare programs in the same run."""

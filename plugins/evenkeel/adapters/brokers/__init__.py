@@ -1,0 +1,1 @@
+"""Brokers over HTTP: access, clocks, statistics and the admin API."""

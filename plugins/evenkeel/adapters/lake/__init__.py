@@ -1,0 +1,1 @@
+"""The lake: Parquet and JSON artifacts that are written once."""

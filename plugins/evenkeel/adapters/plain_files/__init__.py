@@ -1,0 +1,1 @@
+"""Plain files as a snapshot, for what-if planning."""

@@ -1,0 +1,1 @@
+"""ZooKeeper: sessions and their states, nodes and operations, paths, security."""

@@ -1,0 +1,1 @@
+"""What runs on this machine for the demo and the tests: ZooKeeper, brokers, Airflow, and their processes."""

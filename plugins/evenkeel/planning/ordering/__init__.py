@@ -1,1 +1,0 @@
-"""Which moves fit the budgets, in which order and in which waves."""

@@ -1,1 +1,0 @@
-"""What Pulsar's own strategies would do with the same cluster."""

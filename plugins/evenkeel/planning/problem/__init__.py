@@ -1,0 +1,1 @@
+"""One pool as arrays: bundles, brokers, rules, budgets and the band."""
