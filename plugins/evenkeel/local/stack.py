@@ -24,6 +24,8 @@ FLEET_CLUSTER = "fleet"
 REAL_CLUSTER = "pulsar"
 REAL_NAMESPACE = "evenkeel/local"
 FLEET_START_DEADLINE_S = 120.0
+# Modular brokers whose load changes little report every 15 minutes, and verification waits for 20 s only.
+FLEET_REPORT_MAX_INTERVAL_S = 10.0
 POLL_S = 0.1
 
 
@@ -80,6 +82,7 @@ class LocalStack:
             *("--cluster", FLEET_CLUSTER, "--ready-file", str(self._ready_file)),
             *("--brokers", str(self._size.brokers), "--bundles", str(self._size.bundles)),
             *("--load-manager", self._size.load_manager, "--seed", str(self._size.seed)),
+            *("--report-max-interval-s", str(FLEET_REPORT_MAX_INTERVAL_S)),
         ]
 
     def _wait_until_serving(self, fleet: SupervisedProcess) -> None:
